@@ -1,0 +1,177 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Config describes a cluster. Only Name and Primary are required.
+type Config struct {
+	// Name tells clusters of one program apart, in cookies and in logs:
+	// lower-case letters, digits and hyphens.
+	Name string
+	// Primary and Replicas are URLs, each of exactly one server. A load
+	// balancer in front of several would answer a question about one server
+	// with another. Without replicas the cluster is primary-only.
+	Primary  string
+	Replicas []string
+	// CheckTimeout bounds the question whether a replica has reached a commit,
+	// connecting included. Past it the read goes to the primary. 250 ms if zero.
+	CheckTimeout time.Duration
+	// CommitTimeout bounds COMMIT and, separately, the capture of its commit
+	// ID. Neither ends early when the client goes away. 5 s if zero.
+	CommitTimeout time.Duration
+	// MaxOpenConns bounds each pool; a server has one pool for reads, the
+	// primary another for writes. 20 if zero.
+	MaxOpenConns int
+	// Logger gets what a request cannot report by itself. slog.Default() if nil.
+	Logger *slog.Logger
+}
+
+// Cluster is one primary and its replicas. It is safe for concurrent use.
+type Cluster struct {
+	cfg      Config
+	engine   engine
+	log      *slog.Logger
+	primary  *server
+	replicas []*server
+	next     roundRobin
+	rebinder rebinder
+}
+
+// Router is what a store needs of a Cluster.
+type Router interface {
+	Read(ctx context.Context, name string, fn func(Querier) error) error
+	Write(ctx context.Context, name string, fn func(context.Context, *Tx) error) error
+}
+
+var clusterName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// Open prepares a cluster without connecting to it; Check connects. All URLs
+// must be of one engine.
+func Open(cfg Config) (*Cluster, error) {
+	if !clusterName.MatchString(cfg.Name) {
+		return nil, fmt.Errorf("dbroute: open: cluster name %q: want lower-case letters, digits and hyphens", cfg.Name)
+	}
+	engine, err := engineFor(cfg.Primary)
+	if err != nil {
+		return nil, fmt.Errorf("dbroute: open primary: %w", err)
+	}
+	if cfg.CheckTimeout == 0 {
+		cfg.CheckTimeout = 250 * time.Millisecond
+	}
+	if cfg.CommitTimeout == 0 {
+		cfg.CommitTimeout = 5 * time.Second
+	}
+	if cfg.MaxOpenConns == 0 {
+		cfg.MaxOpenConns = 20
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	c := &Cluster{cfg: cfg, engine: engine, log: cfg.Logger.With("cluster", cfg.Name)}
+	c.rebinder.rewrite = engine.rebind
+	if c.primary, err = c.openServer(cfg.Primary, Primary, 1); err != nil {
+		return nil, fmt.Errorf("dbroute: open primary: %w", err)
+	}
+	for i, url := range cfg.Replicas {
+		replica, err := c.openServer(url, Replica, i+2)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("dbroute: open replica %d: %w", i+1, err), c.Close())
+		}
+		c.replicas = append(c.replicas, replica)
+	}
+	return c, nil
+}
+
+// Name returns the configured name.
+func (c *Cluster) Name() string { return c.cfg.Name }
+
+// Close closes all connections.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, s := range c.servers() {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) servers() []*server {
+	return append([]*server{c.primary}, c.replicas...)
+}
+
+// Check connects to every server. It fails if the primary cannot be reached,
+// and with ErrCapability, naming each thing, if a server it reached is not
+// configured for commit IDs. A replica that cannot be reached is only logged:
+// it may come up later.
+func (c *Cluster) Check(ctx context.Context) error {
+	var missing []string
+	for _, s := range c.servers() {
+		lacks, err := c.checkServer(ctx, s)
+		switch {
+		case err != nil && (s.role == Primary || errors.Is(err, errWrongRole)):
+			return fmt.Errorf("dbroute: check %s: %w", s.name(), err)
+		case err != nil:
+			c.log.WarnContext(ctx, "replica cannot be reached", "server", s.name(), "error", err)
+		}
+		for _, what := range lacks {
+			missing = append(missing, s.name()+": "+what)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("dbroute: check: %w: %s", ErrCapability, strings.Join(missing, "; "))
+	}
+	return nil
+}
+
+func (c *Cluster) checkServer(ctx context.Context, s *server) ([]string, error) {
+	conn, _, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return c.engine.missing(ctx, conn, s.role)
+}
+
+// PrimaryDB returns the pool that writes to the primary, for what cannot run
+// through Write: migrations and libraries that manage their own connections.
+// What is written through it leaves no marker.
+func (c *Cluster) PrimaryDB() *sql.DB { return c.primary.write }
+
+// ServerStatus is one server's answer to a ping.
+type ServerStatus struct {
+	ID   int
+	Role Role
+	Err  error // nil if the server answers
+}
+
+// fault classifies an error. A server in the wrong role is as good as absent.
+func (c *Cluster) fault(err error) fault {
+	if errors.Is(err, errWrongRole) || errors.Is(err, errReplaced) {
+		return faultConnection
+	}
+	return c.engine.fault(err)
+}
+
+// Ping asks every server for a sign of life, the primary first.
+func (c *Cluster) Ping(ctx context.Context) []ServerStatus {
+	servers := c.servers()
+	statuses := make([]ServerStatus, len(servers))
+	done := make(chan struct{})
+	for i, s := range servers {
+		go func() {
+			statuses[i] = s.ping(ctx)
+			done <- struct{}{}
+		}()
+	}
+	for range servers {
+		<-done
+	}
+	return statuses
+}

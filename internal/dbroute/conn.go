@@ -1,0 +1,97 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"time"
+)
+
+// connectTimeout bounds one attempt to connect if the URL sets no bound.
+const connectTimeout = 2 * time.Second
+
+// connector identifies the server at the other end of each new connection, once.
+// So the server id that a page shows is that of the connection which ran the
+// query, and costs no query.
+type connector struct {
+	driver.Connector
+	engine engine
+	server *server
+}
+
+// driverConn is what database/sql may use of a driver's connection; wrapping
+// one that has less would hide nothing, wrapping one that has more would.
+type driverConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+}
+
+// conn is a driver's connection that knows its server.
+type conn struct {
+	driverConn
+	identity identity
+}
+
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	raw, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inner, ok := raw.(driverConn)
+	if !ok {
+		raw.Close()
+		return nil, fmt.Errorf("driver connection %T lacks an interface of database/sql/driver", raw)
+	}
+	who, err := c.engine.identify(ctx, inner, c.server.role)
+	if err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("identify server: %w", err)
+	}
+	c.server.opened(who)
+	return &conn{driverConn: inner, identity: who}, nil
+}
+
+// IsValid implements driver.Validator for drivers that do.
+func (c *conn) IsValid() bool {
+	v, ok := c.driverConn.(driver.Validator)
+	return !ok || v.IsValid()
+}
+
+// firstRow runs a query on a connection that database/sql does not manage yet.
+func firstRow(ctx context.Context, conn driver.QueryerContext, query string) ([]driver.Value, error) {
+	rows, err := conn.QueryContext(ctx, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	row := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(row); err != nil {
+		return nil, err
+	}
+	return row, nil
+}
+
+// acquire takes a connection from a pool whose connector is a *connector.
+func acquire(ctx context.Context, db *sql.DB) (*sql.Conn, identity, error) {
+	c, err := db.Conn(ctx)
+	if err != nil {
+		return nil, identity{}, fmt.Errorf("connect: %w", err)
+	}
+	var who identity
+	err = c.Raw(func(raw any) error {
+		who = raw.(*conn).identity
+		return nil
+	})
+	if err != nil {
+		c.Close()
+		return nil, identity{}, fmt.Errorf("connect: %w", err)
+	}
+	return c, who, nil
+}

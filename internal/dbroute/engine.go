@@ -1,0 +1,94 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"net/url"
+)
+
+// engine is what differs between database products. Everything that knows a
+// product's name, SQL dialect or driver is behind it.
+type engine interface {
+	// connector prepares connections to one server. With readOnly the database
+	// itself refuses to write on them: a handle without Exec would not stop
+	// INSERT … RETURNING.
+	connector(rawURL string, readOnly bool) (driver.Connector, error)
+
+	// identify asks a new connection which server it reached. It fails if that
+	// server cannot serve in role.
+	identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error)
+
+	// rebind rewrites the ? placeholders of a statement to the engine's own.
+	rebind(query string) string
+
+	// insertID runs an INSERT into a table whose key column is id.
+	insertID(ctx context.Context, tx *sql.Tx, query string, args []any) (int64, error)
+
+	// position returns a commit ID that covers every commit visible to conn,
+	// which must be a connection to the primary outside any transaction.
+	position(ctx context.Context, conn *sql.Conn) (CommitID, error)
+
+	// parse accepts only texts that position or merge may have returned, since
+	// they come from clients.
+	parse(text string) (CommitID, error)
+
+	// merge returns a commit ID that covers both, or errOtherTimeline.
+	merge(a, b CommitID) (CommitID, error)
+
+	// covers reports whether a server that has reached a has reached b too.
+	covers(a, b CommitID) bool
+
+	// reached asks the replica at the other end of conn.
+	reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error)
+
+	// missing names what the role's configuration lacks for commit IDs to work.
+	missing(ctx context.Context, conn *sql.Conn, role Role) ([]string, error)
+
+	// fault classifies an error of a statement or a connection.
+	fault(err error) fault
+}
+
+// identity is what a connection learns about its server when it opens.
+type identity struct {
+	serverID int    // 0 if the server was not given one
+	instance string // differs after a restart and on another server
+}
+
+// reach is a replica's answer to whether it has reached a commit ID.
+type reach int
+
+const (
+	notReached reach = iota
+	hasReached
+	onOtherTimeline // the commit ID belongs to a history that this replica does not follow
+)
+
+// fault says whose failure an error is.
+type fault int
+
+const (
+	faultNone       fault = iota // not the database's: the caller's own error, or none
+	faultStatement               // the server answered and refused the statement
+	faultConnection              // no answer: the connection or the server is gone
+)
+
+// engineFor chooses the engine by the scheme of a database URL.
+func engineFor(rawURL string) (engine, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The error of net/url repeats the URL, and with it the password.
+		return nil, fmt.Errorf("%w: not a URL", ErrUnsupported)
+	}
+	switch u.Scheme {
+	case "postgres", "postgresql":
+		return postgres{}, nil
+	case "sqlite", "sqlite3", "file":
+		return nil, fmt.Errorf("%w: SQLite has no replicas that apply a primary's commits, so there is nothing to route", ErrUnsupported)
+	case "sqlserver", "mssql":
+		return nil, fmt.Errorf("%w: SQL Server tells a client no position of its commit that a secondary could be asked for", ErrUnsupported)
+	default:
+		return nil, fmt.Errorf("%w: scheme %q (use postgres://)", ErrUnsupported, u.Scheme)
+	}
+}

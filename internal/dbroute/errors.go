@@ -1,0 +1,28 @@
+package dbroute
+
+import "errors"
+
+// Sentinels that callers act on; match them with errors.Is.
+var (
+	// ErrUnsupported is a database that cannot be routed by commit ID.
+	ErrUnsupported = errors.New("unsupported database")
+	// ErrCapability is a server whose configuration lacks what routing needs;
+	// its text names each thing.
+	ErrCapability = errors.New("missing capability")
+	// ErrPrimaryUnavailable is a read or a write that needed the primary and
+	// could not reach it. Nothing was written.
+	ErrPrimaryUnavailable = errors.New("primary unavailable")
+	// ErrCommitUnknown is a write whose COMMIT was sent and not answered: it
+	// may have happened. The scope's marker is then unknown.
+	ErrCommitUnknown = errors.New("outcome of the commit unknown")
+	// ErrInTransaction is a question that has no answer before the commit.
+	ErrInTransaction = errors.New("inside a transaction")
+	// ErrNoCommitID is a merge of nothing.
+	ErrNoCommitID = errors.New("no commit ID")
+	// ErrMalformed is a commit ID that no server of this engine has issued.
+	ErrMalformed = errors.New("malformed commit ID")
+
+	errOtherTimeline = errors.New("commit IDs of different timelines")
+	errWrongRole     = errors.New("wrong role")
+	errReplaced      = errors.New("server was restarted or replaced since it was asked")
+)

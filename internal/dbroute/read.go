@@ -1,0 +1,113 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// Querier reads from one connection. Placeholders are written ? on every
+// engine. It is valid only inside the function that received it.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	// QueryRowContext's row must be scanned: that is what closes it.
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Read runs fn on the server that the scope in ctx reads from. The name is what
+// the page shows for it, "posts.ByID".
+//
+// fn scans its rows before it returns. If the replica fails half way, fn runs
+// once more, on the primary, so it must start from nothing each time; it must
+// wrap the database's errors with %w, so that they can be told from its own.
+//
+// Inside Write, with the context that Write gave, fn runs in the transaction.
+// A statement that a replica refuses runs again too: it may be for a cause that
+// only a replica has, such as a conflict with recovery, or a table that a
+// migration made and the replica has yet to apply.
+//
+// If the primary was needed and cannot be reached, the error is
+// ErrPrimaryUnavailable.
+func (c *Cluster) Read(ctx context.Context, name string, fn func(Querier) error) error {
+	if open := c.openTx(ctx); open != nil {
+		return c.readInTx(open, name, fn)
+	}
+	s := c.scope(ctx)
+	to := c.target(ctx)
+	err := c.readOn(ctx, s, to, name, fn)
+	if err != nil && to.server.role == Replica && ctx.Err() == nil && c.fault(err) != faultNone {
+		c.log.WarnContext(ctx, "read runs again on the primary", "read", name, "server", to.server.name(), "error", err)
+		c.noteFault(ctx, to.server, err)
+		to = s.leaveReplica(ReplicaFailed)
+		err = c.readOn(ctx, s, to, name, fn)
+	}
+	if err != nil && to.server.role == Primary && c.fault(err) == faultConnection && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", ErrPrimaryUnavailable, err)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return nil
+}
+
+func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, fn func(Querier) error) error {
+	start := time.Now()
+	conn, who, err := to.server.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if to.instance != "" && to.instance != who.instance {
+		return errReplaced
+	}
+	h := handle{conn: conn, rebinder: &c.rebinder}
+	defer h.closeRows()
+	if err = fn(&h); err != nil && to.server.role == Replica && c.fault(err) != faultNone {
+		return err // it runs again, and that run is the one to show
+	}
+	s.record(Access{
+		Name: name, ServerID: to.server.id(who), Role: to.server.role,
+		Reason: to.reason, Start: start, Failed: err != nil,
+	})
+	return err
+}
+
+func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) error {
+	start := time.Now()
+	err := fn(open.tx)
+	open.scope.record(Access{
+		Name: name, ServerID: c.primary.id(open.who), Role: Primary,
+		Reason: InTransaction, Start: start, Failed: err != nil,
+	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return nil
+}
+
+// handle is the Querier of a read outside a transaction.
+type handle struct {
+	conn     *sql.Conn
+	rebinder *rebinder
+	rows     []*sql.Rows
+}
+
+func (h *handle) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := h.conn.QueryContext(ctx, h.rebinder.rebind(query), args...)
+	if err == nil {
+		h.rows = append(h.rows, rows)
+	}
+	return rows, err
+}
+
+func (h *handle) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return h.conn.QueryRowContext(ctx, h.rebinder.rebind(query), args...)
+}
+
+// closeRows closes what fn left open: sql.Conn.Close would wait for it for ever.
+func (h *handle) closeRows() {
+	for _, rows := range h.rows {
+		rows.Close()
+	}
+}

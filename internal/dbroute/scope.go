@@ -1,0 +1,152 @@
+package dbroute
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Scope is the routing state of one request or one job run on one cluster. It
+// decides once, at its first read, which server its reads use, and changes it
+// at most once, towards the primary. It is safe for concurrent use.
+//
+// Exactly one of RouteByCommit, RouteByWindow, RouteAnywhere and Pin should be
+// called before the first read. A read that comes earlier goes to the primary,
+// and so does the rest of the scope, with the reason Undecided.
+type Scope struct {
+	cluster *Cluster
+
+	mu       sync.Mutex
+	replica  Reason   // why a replica may be read; empty until a strategy has run
+	need     CommitID // what the replica must have reached
+	chosen   target   // server is nil until the first read
+	pinned   Reason   // set once all further reads use the primary
+	carried  Marker   // the client's, after healing
+	healed   bool     // carried was unknown and is known now
+	settled  bool     // no read needs carried any longer
+	written  Marker   // this scope's own writes
+	accesses []Access
+	buf      [4]Access // spares the usual page an allocation
+}
+
+// Access is one read or write that a scope made.
+type Access struct {
+	Name     string // as given to Read or Write
+	Write    bool
+	ServerID int // of the server that ran it
+	Role     Role
+	Reason   Reason
+	Start    time.Time
+	Duration time.Duration // connecting included
+	Failed   bool          // fn or the commit returned an error
+}
+
+// maxAccesses bounds what a scope remembers, for those that live long.
+const maxAccesses = 250
+
+// target is a server and why it is the one.
+type target struct {
+	server   *server
+	instance string // the instance that the reason holds for; empty for any
+	reason   Reason
+}
+
+type scopeKey struct{ c *Cluster }
+
+// NewScope returns a context that carries a new scope of this cluster. Scopes
+// of other clusters in ctx are left as they are.
+func (c *Cluster) NewScope(ctx context.Context) (context.Context, *Scope) {
+	s := &Scope{cluster: c}
+	s.accesses = s.buf[:0]
+	return context.WithValue(ctx, scopeKey{c}, s), s
+}
+
+// Scope returns this cluster's scope in ctx, or nil.
+func (c *Cluster) Scope(ctx context.Context) *Scope { return c.scope(ctx) }
+
+func (c *Cluster) scope(ctx context.Context) *Scope {
+	s, _ := ctx.Value(scopeKey{c}).(*Scope)
+	return s
+}
+
+type usePrimaryKey struct{}
+
+// UsePrimary returns a context whose reads use the primary, in every cluster.
+// The scope is not changed by it: reads with the original context stay where
+// they were. Use Scope.Pin to move all that follows.
+func UsePrimary(ctx context.Context) context.Context {
+	return context.WithValue(ctx, usePrimaryKey{}, true)
+}
+
+func usesPrimary(ctx context.Context) bool { return ctx.Value(usePrimaryKey{}) != nil }
+
+// Accesses returns what the scope has read and written so far, in order of
+// completion.
+func (s *Scope) Accesses() []Access {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Access(nil), s.accesses...)
+}
+
+func (s *Scope) record(a Access) {
+	if s == nil {
+		return
+	}
+	a.Duration = time.Since(a.Start)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.accesses) < maxAccesses {
+		s.accesses = append(s.accesses, a)
+	}
+}
+
+// wrote moves the rest of the scope to the primary.
+func (s *Scope) wrote(m Marker) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = s.cluster.MergeMarkers(s.written, m)
+	s.pinned = AfterWrite
+}
+
+func (s *Scope) writes() (m Marker, wrote bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written, !s.written.IsZero()
+}
+
+// Outcome is what a response has to tell the client's markers.
+type Outcome struct {
+	Marker  Marker // covers what the client carried and what the scope wrote
+	Changed bool   // Marker is news to the client: the scope wrote, or healed an unknown marker
+	Settled bool   // the client needs no marker any longer
+}
+
+// Outcome returns the outcome of what the scope has done so far. It asks no
+// server, so that it can be called while a response is being sent.
+func (s *Scope) Outcome() Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wrote := !s.written.IsZero()
+	return Outcome{
+		Marker:  s.cluster.MergeMarkers(s.carried, s.written),
+		Changed: wrote || s.healed,
+		Settled: !wrote && !s.healed && !s.carried.Unknown && (s.settled || s.cluster.reachedEverywhere(s.carried.Commit)),
+	}
+}
+
+// reachedEverywhere reports whether every configured replica is known to have
+// reached id. One of several is not enough: the next request may meet another.
+func (c *Cluster) reachedEverywhere(id CommitID) bool {
+	if id.IsZero() || len(c.replicas) == 0 {
+		return false
+	}
+	for _, r := range c.replicas {
+		if _, reached := r.hasReached(c.engine, id); !reached {
+			return false
+		}
+	}
+	return true
+}

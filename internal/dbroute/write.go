@@ -1,0 +1,202 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Tx is an open transaction on the primary. Placeholders are written ? on every
+// engine. It is valid only inside the function that received it.
+type Tx struct {
+	tx       *sql.Tx
+	engine   engine
+	rebinder *rebinder
+}
+
+// QueryContext runs a query in the transaction.
+func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return t.tx.QueryContext(ctx, t.rebinder.rebind(query), args...)
+}
+
+// QueryRowContext runs a query for one row in the transaction.
+func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return t.tx.QueryRowContext(ctx, t.rebinder.rebind(query), args...)
+}
+
+// ExecContext runs a statement in the transaction.
+func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return t.tx.ExecContext(ctx, t.rebinder.rebind(query), args...)
+}
+
+// InsertID runs an INSERT of one row into a table whose key column is id, and
+// returns the key that the database gave it. Engines differ in how they tell.
+func (t *Tx) InsertID(ctx context.Context, query string, args ...any) (int64, error) {
+	return t.engine.insertID(ctx, t.tx, t.rebinder.rebind(query), args)
+}
+
+// SQL returns the transaction for libraries that take one, such as River's
+// InsertTx. Write commits it; nobody else may. Statements run through it need
+// the engine's own placeholders.
+func (t *Tx) SQL() *sql.Tx { return t.tx }
+
+// openTx is the transaction that a context runs in.
+type openTx struct {
+	tx    *Tx
+	who   identity
+	scope *Scope
+	touch bool
+	err   error // of a nested Write, which rolls the whole back
+}
+
+type txKey struct{ c *Cluster }
+
+func (c *Cluster) openTx(ctx context.Context) *openTx {
+	open, _ := ctx.Value(txKey{c}).(*openTx)
+	return open
+}
+
+// Write runs fn in a transaction on the primary, commits it, and captures the
+// commit ID. The rest of the scope in ctx then reads the primary, and the
+// scope's marker covers the commit. An error or a panic of fn rolls back. A
+// Write with the context that another Write gave to its fn joins that
+// transaction; if it fails, the whole is rolled back.
+//
+// If the primary cannot be reached the error is ErrPrimaryUnavailable and
+// nothing was written. If COMMIT was sent but not answered it is
+// ErrCommitUnknown. A client that goes away before COMMIT is sent rolls back;
+// one that goes away later changes nothing.
+func (c *Cluster) Write(ctx context.Context, name string, fn func(context.Context, *Tx) error) error {
+	return c.write(ctx, name, false, fn)
+}
+
+// Touch is a Write that leaves no marker and moves no reads: for what no reader
+// has to see at once, such as last_used_at. A touch on every request would
+// otherwise keep an active client on the primary for ever.
+func (c *Cluster) Touch(ctx context.Context, name string, fn func(context.Context, *Tx) error) error {
+	return c.write(ctx, name, true, fn)
+}
+
+func (c *Cluster) write(ctx context.Context, name string, touch bool, fn func(context.Context, *Tx) error) error {
+	var err error
+	if open := c.openTx(ctx); open != nil {
+		err = open.join(ctx, touch, fn)
+	} else {
+		err = c.transact(ctx, name, touch, fn)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, *Tx) error) error {
+	o.touch = o.touch && touch
+	err := fn(ctx, o.tx)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return err
+}
+
+// transact owns the transaction from its connection to the capture of its
+// commit ID, and records it in the scope.
+//
+// The commit ID is captured here and nowhere else. Before COMMIT it does not
+// exist: a position read inside the transaction lies before the commit. On
+// another connection it may be a later one, or on another server. In the
+// caller or in a response hook it would be lost with a panic, or with a client
+// that goes away.
+func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func(context.Context, *Tx) error) error {
+	s := c.scope(ctx)
+	access := Access{Name: name, Write: true, Role: Primary, Reason: Written, Start: time.Now(), Failed: true}
+	conn, who, err := acquire(ctx, c.primary.write)
+	if err != nil {
+		return c.unavailable(ctx, err)
+	}
+	defer conn.Close()
+	access.ServerID = c.primary.id(who)
+	defer func() { s.record(access) }()
+
+	open := &openTx{who: who, scope: s, touch: touch}
+	err = c.commit(ctx, conn, open, fn)
+	if open.touch {
+		access.Reason = Touched
+	}
+	switch {
+	case err == nil && !open.touch:
+		s.wrote(c.capture(ctx, conn))
+	case errors.Is(err, ErrCommitUnknown) && !open.touch:
+		s.wrote(Marker{Written: writtenAt(time.Now()), Unknown: true})
+	}
+	access.Failed = err != nil
+	return err
+}
+
+// commit runs fn between BEGIN and COMMIT. The transaction follows ctx up to
+// COMMIT; from there on the client's going away must not cut the connection,
+// or its outcome would be unknown without need.
+func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn func(context.Context, *Tx) error) error {
+	txCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	followClient := context.AfterFunc(ctx, cancel)
+	tx, err := conn.BeginTx(txCtx, nil)
+	if err != nil {
+		return c.unavailable(ctx, fmt.Errorf("begin: %w", err))
+	}
+	// After a commit this does nothing; after an error of fn, or in a panic, it
+	// is what counts.
+	defer tx.Rollback()
+	open.tx = &Tx{tx: tx, engine: c.engine, rebinder: &c.rebinder}
+	if err := fn(context.WithValue(ctx, txKey{c}, open), open.tx); err != nil {
+		return c.unavailable(ctx, err)
+	}
+	if open.err != nil {
+		return c.unavailable(ctx, open.err)
+	}
+	if !followClient() {
+		return context.Cause(ctx)
+	}
+	timeout := time.AfterFunc(c.cfg.CommitTimeout, cancel)
+	defer timeout.Stop()
+	return c.commitError(tx.Commit())
+}
+
+// commitError tells a COMMIT that the server refused from one that it did not
+// answer. Only the former is known not to have happened.
+func (c *Cluster) commitError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case c.fault(err) == faultStatement || errors.Is(err, sql.ErrTxDone):
+		return fmt.Errorf("commit: %w", err)
+	}
+	return fmt.Errorf("commit: %w: %w", ErrCommitUnknown, err)
+}
+
+// capture returns the marker of the commit that conn has just made. The write
+// has happened, so a capture that fails is no failure of it: the marker is
+// unknown instead.
+func (c *Cluster) capture(ctx context.Context, conn *sql.Conn) Marker {
+	m := Marker{Written: writtenAt(time.Now())}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.CommitTimeout)
+	defer cancel()
+	id, err := c.engine.position(ctx, conn)
+	if err != nil {
+		c.log.WarnContext(ctx, "commit ID not captured", "error", err)
+		m.Unknown = true
+		return m
+	}
+	m.Commit = id
+	return m
+}
+
+// unavailable names the primary's absence, unless the client went away first.
+func (c *Cluster) unavailable(ctx context.Context, err error) error {
+	if ctx.Err() == nil && c.fault(err) == faultConnection {
+		return fmt.Errorf("%w: %w", ErrPrimaryUnavailable, err)
+	}
+	return err
+}
