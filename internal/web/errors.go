@@ -1,0 +1,134 @@
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/dbroute"
+	"freshread/templates"
+)
+
+// Problem is what the user is told of an error. It never quotes the error.
+type Problem struct {
+	Status int
+	Title  string
+	Text   string
+}
+
+// ErrBadRequest is a request that no link or form of the site makes.
+var ErrBadRequest = errors.New("bad request")
+
+// problems are told by errors.Is, the first that matches.
+var problems = []struct {
+	err     error
+	problem Problem
+}{
+	{dbroute.ErrPrimaryUnavailable, Problem{http.StatusServiceUnavailable, "The primary cannot be reached", "Saving, and reading what you have just saved, must wait until it is back. Nothing was changed. Please try again in a moment."}},
+	{dbroute.ErrCommitUnknown, Problem{http.StatusServiceUnavailable, "It may have been saved", "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again."}},
+	{ErrBadRequest, Problem{http.StatusBadRequest, "That address is not one of ours", "Part of it could not be understood."}},
+}
+
+var statusProblems = map[int]Problem{
+	http.StatusBadRequest:            {Title: "The request could not be understood", Text: "Go back and try again."},
+	http.StatusForbidden:             {Title: "This form was sent from another site", Text: "For your safety it was not accepted. Open the page here and send it again."},
+	http.StatusNotFound:              {Title: "There is nothing here", Text: "The page does not exist, or it was deleted."},
+	http.StatusMethodNotAllowed:      {Title: "That cannot be done here", Text: "This address exists, but not for this kind of request."},
+	http.StatusRequestEntityTooLarge: {Title: "That is too much text", Text: "The form was larger than we accept. Shorten it and send it again."},
+	http.StatusUnsupportedMediaType:  {Title: "That kind of content is not accepted", Text: "Send it as a form."},
+	http.StatusInternalServerError:   {Title: "Something went wrong on our side", Text: "It has been logged. Please try again in a moment."},
+}
+
+// onPage is an error to be shown on the page that the user was on, so that what
+// was typed there is not lost.
+type onPage struct {
+	err  error
+	name string
+	page Page
+}
+
+func (e *onPage) Error() string { return e.err.Error() }
+func (e *onPage) Unwrap() error { return e.err }
+
+// OnPage shows err, when it is handled, on pages/NAME.html instead of the
+// general error page.
+func OnPage(err error, name string, page Page) error { return &onPage{err, name, page} }
+
+// errorHandler is the one place where errors become statuses.
+type errorHandler struct {
+	renderer *Renderer
+	log      *slog.Logger
+	notFound []error
+}
+
+// handle has the signature of echo.HTTPErrorHandler.
+func (h *errorHandler) handle(err error, c echo.Context) {
+	c.Set(errorKey, err) // for the request's log line
+	if c.Response().Committed {
+		return
+	}
+	if renderErr := h.render(err, c); renderErr != nil && !c.Response().Committed {
+		h.log.ErrorContext(c.Request().Context(), "error page not rendered", "error", renderErr)
+		c.String(http.StatusInternalServerError, "Something went wrong on our side.\n")
+	}
+}
+
+func (h *errorHandler) render(err error, c echo.Context) error {
+	p := h.problem(err)
+	if wantsJSON(c.Request()) {
+		return problemJSON(c, p)
+	}
+	var shown *onPage
+	if errors.As(err, &shown) {
+		base := shown.page.Common()
+		base.Problem = &templates.Problem{Title: p.Title, Text: p.Text}
+		return h.renderer.HTML(c, p.Status, shown.name, shown.page)
+	}
+	page := &templates.ErrorPage{Status: p.Status, Text: p.Text}
+	page.Title = p.Title
+	return h.renderer.HTML(c, p.Status, "error", page)
+}
+
+func (h *errorHandler) problem(err error) Problem {
+	for _, known := range problems {
+		if errors.Is(err, known.err) {
+			return known.problem
+		}
+	}
+	status := http.StatusInternalServerError
+	for _, notFound := range h.notFound {
+		if errors.Is(err, notFound) {
+			status = http.StatusNotFound
+		}
+	}
+	var httpErr *echo.HTTPError
+	if errors.As(err, &httpErr) {
+		status = httpErr.Code
+	}
+	p, ok := statusProblems[status]
+	if !ok {
+		p = Problem{Title: http.StatusText(status), Text: "The request was not accepted."}
+	}
+	p.Status = status
+	return p
+}
+
+func wantsJSON(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
+}
+
+// problemJSON answers with a problem document, RFC 9457.
+func problemJSON(c echo.Context, p Problem) error {
+	c.Response().Header().Set("Cache-Control", "no-store")
+	c.Response().Header().Set(echo.HeaderContentType, "application/problem+json")
+	return c.JSON(p.Status, struct {
+		Title     string `json:"title"`
+		Status    int    `json:"status"`
+		Detail    string `json:"detail"`
+		RequestID string `json:"request_id"`
+	}{p.Title, p.Status, p.Text, requestID(c.Request().Context())})
+}

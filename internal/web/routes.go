@@ -1,0 +1,63 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Middleware is an echo middleware with the name that `app routes` prints.
+type Middleware struct {
+	Name string
+	Func echo.MiddlewareFunc
+}
+
+// Route is one row of `app routes`.
+type Route struct {
+	Method, Path string
+	Middleware   []string // outermost first
+}
+
+// Routes registers routes behind a chain of middleware and keeps a table of
+// them, since the order of the chain is what keeps reads fresh.
+type Routes struct {
+	echo  *echo.Echo
+	chain []Middleware
+	table *[]Route
+}
+
+// NewRoutes registers on e.
+func NewRoutes(e *echo.Echo) *Routes { return &Routes{echo: e, table: &[]Route{}} }
+
+// With returns routes whose chain has more at its inner end.
+func (r *Routes) With(more ...Middleware) *Routes {
+	return &Routes{echo: r.echo, chain: join(r.chain, more), table: r.table}
+}
+
+// GET registers a page; more runs inside the chain.
+func (r *Routes) GET(path string, h echo.HandlerFunc, more ...Middleware) {
+	r.add(http.MethodGet, path, h, more)
+}
+
+// POST registers what a form is sent to; more runs inside the chain.
+func (r *Routes) POST(path string, h echo.HandlerFunc, more ...Middleware) {
+	r.add(http.MethodPost, path, h, more)
+}
+
+// Table returns all routes, in order of registration.
+func (r *Routes) Table() []Route { return *r.table }
+
+func (r *Routes) add(method, path string, h echo.HandlerFunc, more []Middleware) {
+	route := Route{Method: method, Path: path}
+	var funcs []echo.MiddlewareFunc
+	for _, m := range join(r.chain, more) {
+		route.Middleware = append(route.Middleware, m.Name)
+		funcs = append(funcs, m.Func)
+	}
+	r.echo.Add(method, path, h, funcs...)
+	*r.table = append(*r.table, route)
+}
+
+func join(a, b []Middleware) []Middleware {
+	return append(append([]Middleware(nil), a...), b...)
+}

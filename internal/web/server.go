@@ -1,0 +1,92 @@
+// Package web is what all pages share: the order of the middleware, the two
+// strategies and the markers they keep in cookies, errors, rendering.
+package web
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"freshread/internal/dbroute"
+)
+
+// maxBody bounds a request's body: the longest post, its characters percent-
+// encoded four bytes each, with room to spare.
+const maxBody = "512K"
+
+// NewEcho returns an echo with what every route of the site shares. The errors
+// in notFound are answered with a 404.
+func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, notFound ...error) *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = (&errorHandler{renderer: renderer, log: log, notFound: notFound}).handle
+	e.Use(
+		identify,
+		logRequests(log, cluster),
+		middleware.RecoverWithConfig(middleware.RecoverConfig{
+			LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
+				return fmt.Errorf("panic: %w\n%s", err, stack)
+			},
+		}),
+		secure,
+		middleware.BodyLimit(maxBody),
+		refuseCrossOrigin(),
+	)
+	return e
+}
+
+// Handler serves a site: its pages by echo, its assets and health, and HEAD for
+// every GET.
+func Handler(cluster *dbroute.Cluster, pages http.Handler, assets fs.FS) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", Healthz)
+	mux.HandleFunc("GET /readyz", Readyz(cluster))
+	mux.Handle("GET /static/", cached(http.FileServerFS(assets)))
+	mux.Handle("/", pages)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			// net/http drops the body by the request that it holds itself.
+			get := *r
+			get.Method = http.MethodGet
+			r = &get
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// cached lets browsers keep an asset; its URL changes with its content.
+func cached(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func secure(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		return next(c)
+	}
+}
+
+// refuseCrossOrigin uses only the check of http.CrossOriginProtection: its own
+// handler answers in plain text.
+func refuseCrossOrigin() echo.MiddlewareFunc {
+	protection := http.NewCrossOriginProtection()
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := protection.Check(c.Request()); err != nil {
+				return echo.NewHTTPError(http.StatusForbidden).SetInternal(err)
+			}
+			return next(c)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+// Package templates holds the pages, their layout and assets, and the data that
+// every page has in common.
+package templates
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+// Files holds layout.html, parts/, pages/ and static/.
+//
+//go:embed layout.html parts pages static
+var Files embed.FS
+
+// Site is the same on every page.
+type Site struct {
+	Demo      bool   // the site runs to be tried out
+	ShowReads bool   // the reads bar is shown
+	Strategy  string // commit, window or none
+	Window    time.Duration
+}
+
+// Base is what every page's data embeds.
+type Base struct {
+	Site
+	Title     string
+	Path      string
+	RequestID string
+	Problem   *Problem // an error to show on this page
+	Reads     *Reads   // nil if the reads bar is off
+}
+
+// Common gives package web access to the base of any page.
+func (b *Base) Common() *Base { return b }
+
+// Problem is an error in the user's words.
+type Problem struct{ Title, Text string }
+
+// ErrorPage is pages/error.html.
+type ErrorPage struct {
+	Base
+	Status int
+	Text   string
+}
+
+// Reads is the bar at the foot of a page that says what was read and where.
+type Reads struct{ Accesses []Access }
+
+// Access is one read or write.
+type Access struct {
+	Name     string
+	Write    bool
+	ServerID int
+	Role     string // primary or replica
+	Reason   string
+	Duration time.Duration
+	Failed   bool
+}
+
+// Kind is "read" or "write".
+func (a Access) Kind() string {
+	if a.Write {
+		return "write"
+	}
+	return "read"
+}
+
+// Summary says in one line where a page comes from.
+func (r *Reads) Summary() string {
+	if len(r.Accesses) == 0 {
+		return "This page read nothing from the database"
+	}
+	var where []string
+	seen := map[int]bool{}
+	for _, a := range r.Accesses {
+		if !seen[a.ServerID] {
+			seen[a.ServerID] = true
+			where = append(where, fmt.Sprintf("server %d (%s)", a.ServerID, a.Role))
+		}
+	}
+	return "This page was read from " + strings.Join(where, " and ")
+}
+
+// Funcs are the functions that templates may call.
+var Funcs = template.FuncMap{
+	"asset":      asset,
+	"ms":         func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) },
+	"ago":        func(t time.Time) string { return ago(time.Since(t)) },
+	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"paragraphs": func(text string) []string { return strings.Split(text, "\n\n") },
+	"plural": func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, many)
+	},
+}
+
+// asset returns the URL of a file in static/ with its content's hash, so that
+// browsers may keep it for ever.
+func asset(name string) (string, error) {
+	content, err := fs.ReadFile(Files, "static/"+name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	return "/static/" + name + "?v=" + hex.EncodeToString(sum[:6]), nil
+}
+
+func ago(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		one  string
+		many string
+	}{
+		{365 * 24 * time.Hour, "a year", "years"},
+		{30 * 24 * time.Hour, "a month", "months"},
+		{24 * time.Hour, "a day", "days"},
+		{time.Hour, "an hour", "hours"},
+		{time.Minute, "a minute", "minutes"},
+	} {
+		switch n := int(d / unit.size); {
+		case n == 1:
+			return unit.one + " ago"
+		case n > 1:
+			return fmt.Sprintf("%d %s ago", n, unit.many)
+		}
+	}
+	return "just now"
+}
