@@ -1,0 +1,61 @@
+package posts
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/web"
+)
+
+type postKey struct{}
+
+// Load is the middleware that loads the post named by the route. It reads, so
+// it must come after the strategy: before it, it would load the post from
+// wherever the strategy has not yet said.
+func Load(store *Store) web.Middleware {
+	return web.Middleware{Name: "posts.Load", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			id, err := idParam(c)
+			if err != nil {
+				return err
+			}
+			ctx := c.Request().Context()
+			post, err := store.ByID(ctx, id)
+			if err != nil {
+				return err
+			}
+			c.SetRequest(c.Request().WithContext(context.WithValue(ctx, postKey{}, post)))
+			return next(c)
+		}
+	}}
+}
+
+// loaded returns the post that Load has put there.
+func loaded(c echo.Context) Post {
+	return c.Request().Context().Value(postKey{}).(Post)
+}
+
+// idParam reads the route's id. What is no id names no post.
+func idParam(c echo.Context) (int64, error) {
+	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, fmt.Errorf("post %q: %w", c.Param("id"), ErrNotFound)
+	}
+	return id, nil
+}
+
+// beforeQuery reads the place in a list, 0 if there is none.
+func beforeQuery(c echo.Context) (int64, error) {
+	text := c.QueryParam("before")
+	if text == "" {
+		return 0, nil
+	}
+	before, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || before < 1 {
+		return 0, fmt.Errorf("%w: before %q", web.ErrBadRequest, text)
+	}
+	return before, nil
+}

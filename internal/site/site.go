@@ -1,0 +1,104 @@
+// Package site puts the features together into one handler, for `app serve`,
+// the lab and the tests alike.
+package site
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/posts"
+	"freshread/internal/web"
+	"freshread/templates"
+)
+
+// Strategy is how reads are routed.
+type Strategy string
+
+const (
+	Commit Strategy = "commit" // by the commit ID of the client's last write
+	Window Strategy = "window" // by the time since it
+	None   Strategy = "none"   // not at all
+)
+
+// UnmarshalText checks the name, for configuration and flags.
+func (s *Strategy) UnmarshalText(text []byte) error {
+	switch Strategy(text) {
+	case Commit, Window, None:
+		*s = Strategy(text)
+		return nil
+	}
+	return fmt.Errorf("strategy %q: want commit, window or none", text)
+}
+
+// MarshalText makes a Strategy usable with flag.TextVar.
+func (s Strategy) MarshalText() ([]byte, error) { return []byte(s), nil }
+
+// Config is what a site needs.
+type Config struct {
+	Cluster       *dbroute.Cluster
+	Log           *slog.Logger
+	Strategy      Strategy
+	Window        time.Duration // for the strategy window
+	SessionKeys   [][]byte      // see web.NewMarkers
+	SecureCookies bool          // cookies over TLS only
+	Demo          bool          // the pages explain what to try
+	ShowReads     bool          // pages and headers tell which servers answered
+
+	// Router is what the stores read and write through; Cluster if nil.
+	Router dbroute.Router
+	// BeforeLoad and AfterLoad run around the loading of the entity that a
+	// route names, inside the strategy.
+	BeforeLoad, AfterLoad []web.Middleware
+}
+
+// Site is the whole application.
+type Site struct {
+	handler http.Handler
+	routes  *web.Routes
+}
+
+// New wires a site. It does not connect to the database.
+func New(cfg Config) (*Site, error) {
+	if cfg.Router == nil {
+		cfg.Router = cfg.Cluster
+	}
+	markers, err := web.NewMarkers(cfg.Cluster, cfg.Log, cfg.SessionKeys, cfg.SecureCookies)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	html, err := web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
+		Demo: cfg.Demo, ShowReads: cfg.ShowReads, Strategy: string(cfg.Strategy), Window: cfg.Window,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	e := web.NewEcho(cfg.Log, cfg.Cluster, html, posts.ErrNotFound)
+	routes := web.NewRoutes(e)
+
+	// The order is the point: the strategy decides before anything is loaded.
+	pages := routes.
+		With(web.Scope(cfg.Cluster, cfg.ShowReads), cfg.strategy(markers)).
+		With(cfg.BeforeLoad...)
+	posts.NewPages(posts.NewStore(cfg.Router), html).Register(pages, cfg.AfterLoad...)
+
+	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
+}
+
+func (cfg *Config) strategy(markers *web.Markers) web.Middleware {
+	switch cfg.Strategy {
+	case Window:
+		return web.SessionWindow(markers, cfg.Window)
+	case None:
+		return web.Anywhere(cfg.Cluster)
+	}
+	return web.CommitID(markers)
+}
+
+// ServeHTTP makes Site an http.Handler.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Routes lists each route with its middleware, outermost first.
+func (s *Site) Routes() []web.Route { return s.routes.Table() }
