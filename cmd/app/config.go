@@ -1,0 +1,137 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/site"
+	"freshread/internal/web"
+)
+
+const defaultAddr = "127.0.0.1:8080"
+
+// config is the environment of serve and migrate. .env.example explains it.
+type config struct {
+	Addr          string        `env:"ADDR" envDefault:"127.0.0.1:8080"`
+	PrimaryURL    string        `env:"DATABASE_PRIMARY_URL,required,notEmpty"`
+	ReplicaURLs   []string      `env:"DATABASE_REPLICA_URLS"`
+	ClusterName   string        `env:"CLUSTER_NAME" envDefault:"main"`
+	MaxOpenConns  int           `env:"DATABASE_MAX_OPEN_CONNS" envDefault:"20"`
+	CheckTimeout  time.Duration `env:"CHECK_TIMEOUT" envDefault:"250ms"`
+	CommitTimeout time.Duration `env:"COMMIT_TIMEOUT" envDefault:"5s"`
+	Strategy      site.Strategy `env:"READ_STRATEGY" envDefault:"commit"`
+	Window        time.Duration `env:"READ_WINDOW" envDefault:"6s"`
+	SessionKeys   sessionKeys   `env:"SESSION_KEYS,required,notEmpty"`
+	SecureCookies bool          `env:"SECURE_COOKIES" envDefault:"true"`
+	Demo          bool          `env:"DEMO" envDefault:"false"`
+	ShowReads     bool          `env:"SHOW_READS" envDefault:"false"`
+	LogFormat     logFormat     `env:"LOG_FORMAT" envDefault:"json"`
+	LogLevel      slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
+}
+
+func loadConfig() (*config, error) {
+	var cfg config
+	if err := env.Parse(&cfg); err != nil {
+		return nil, nameVariables(err)
+	}
+	for name, d := range map[string]time.Duration{
+		"READ_WINDOW": cfg.Window, "CHECK_TIMEOUT": cfg.CheckTimeout, "COMMIT_TIMEOUT": cfg.CommitTimeout,
+	} {
+		if d <= 0 {
+			return nil, fmt.Errorf("%s: %v: want more than 0", name, d)
+		}
+	}
+	if cfg.MaxOpenConns < 1 {
+		return nil, fmt.Errorf("DATABASE_MAX_OPEN_CONNS: %d: want at least 1", cfg.MaxOpenConns)
+	}
+	return &cfg, nil
+}
+
+// nameVariables puts the variable's name where package env puts the field's.
+func nameVariables(err error) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	var named []error
+	for _, err := range all.Errors {
+		var parse env.ParseError
+		if errors.As(err, &parse) {
+			if field, ok := reflect.TypeFor[config]().FieldByName(parse.Name); ok {
+				variable, _, _ := strings.Cut(field.Tag.Get("env"), ",")
+				err = fmt.Errorf("%s: %w", variable, parse.Err)
+			}
+		}
+		named = append(named, err)
+	}
+	return errors.Join(named...)
+}
+
+func (c *config) logger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "text" {
+		return slog.New(web.LogHandler(slog.NewTextHandler(w, options)))
+	}
+	return slog.New(web.LogHandler(slog.NewJSONHandler(w, options)))
+}
+
+func (c *config) openCluster(log *slog.Logger) (*dbroute.Cluster, error) {
+	return dbroute.Open(dbroute.Config{
+		Name: c.ClusterName, Primary: c.PrimaryURL, Replicas: c.ReplicaURLs,
+		CheckTimeout: c.CheckTimeout, CommitTimeout: c.CommitTimeout,
+		MaxOpenConns: c.MaxOpenConns, Logger: log,
+	})
+}
+
+func (c *config) newSite(cluster *dbroute.Cluster, log *slog.Logger) (*site.Site, error) {
+	return site.New(site.Config{
+		Cluster: cluster, Log: log, Strategy: c.Strategy, Window: c.Window,
+		SessionKeys: c.SessionKeys, SecureCookies: c.SecureCookies,
+		Demo: c.Demo, ShowReads: c.ShowReads,
+	})
+}
+
+// newSessionKeys are for a site whose cookies need not outlive it.
+func newSessionKeys() sessionKeys {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	return sessionKeys{key}
+}
+
+// sessionKeys are comma-separated, each in hex or base64.
+type sessionKeys [][]byte
+
+func (k *sessionKeys) UnmarshalText(text []byte) error {
+	for i, field := range strings.Split(string(text), ",") {
+		field = strings.TrimSpace(field)
+		key, err := hex.DecodeString(field)
+		if err != nil {
+			key, err = base64.StdEncoding.DecodeString(field)
+		}
+		if err != nil || len(key) < 32 {
+			return fmt.Errorf("key %d: want at least 32 random bytes in hex or base64, as of: openssl rand -hex 32", i+1)
+		}
+		*k = append(*k, key)
+	}
+	return nil
+}
+
+type logFormat string
+
+func (f *logFormat) UnmarshalText(text []byte) error {
+	if *f = logFormat(text); *f != "json" && *f != "text" {
+		return fmt.Errorf("%q: want json or text", text)
+	}
+	return nil
+}

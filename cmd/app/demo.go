@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"freshread/internal/lab"
+	"freshread/internal/site"
+	"freshread/internal/web"
+)
+
+type demoFlags struct {
+	local    lab.LocalConfig
+	addr     string
+	strategy site.Strategy
+	window   time.Duration
+}
+
+func parseDemo(args []string, std streams) (*demoFlags, error) {
+	f := &demoFlags{strategy: site.Commit}
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.StringVar(&f.local.Engine, "engine", "postgres", "database: postgres")
+	replicas := flags.Int("replicas", 1, "number of replicas")
+	delay := flags.Duration("delay", 5*time.Second, "how late the replicas apply")
+	flags.StringVar(&f.addr, "addr", defaultAddr, "where the site listens")
+	flags.TextVar(&f.strategy, "strategy", f.strategy, "how reads are routed: commit, window or none")
+	flags.DurationVar(&f.window, "window", 6*time.Second, "how long reads stay on the primary under --strategy window")
+	flags.StringVar(&f.local.Dir, "data", "", "folder for the servers' files (default: a temporary one)")
+	verbose := flags.Bool("verbose", false, "log each request and what it read")
+	if err := noArguments(flags, args, std); err != nil {
+		return nil, err
+	}
+	switch {
+	case *replicas < 0 || *replicas > 8:
+		return nil, fmt.Errorf("--replicas %d: want 0 to 8", *replicas)
+	case *delay < 0:
+		return nil, fmt.Errorf("--delay %v: want 0 or more", *delay)
+	case f.window <= 0:
+		return nil, fmt.Errorf("--window %v: want more than 0", f.window)
+	}
+	for range *replicas {
+		f.local.Delays = append(f.local.Delays, *delay)
+	}
+	level := slog.LevelWarn
+	if *verbose {
+		level = slog.LevelInfo
+	}
+	f.local.Log = slog.New(web.LogHandler(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})))
+	f.local.Seed = true
+	return f, nil
+}
+
+// demo serves the site on servers of its own, which are gone when it ends.
+func demo(ctx context.Context, args []string, std streams) (err error) {
+	f, err := parseDemo(args, std)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", f.addr) // before the servers, which take longer
+	if err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	defer listener.Close()
+	fmt.Fprintf(std.out, "starting %s: a primary and %d replica(s)\n", f.local.Engine, len(f.local.Delays))
+	local, err := lab.StartLocal(ctx, f.local)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, local.Close()) }()
+	site, err := site.New(site.Config{
+		Cluster: local.Cluster, Log: f.local.Log, Strategy: f.strategy, Window: f.window,
+		SessionKeys: newSessionKeys(), Demo: true, ShowReads: true,
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range local.Stack.Servers() {
+		late := ""
+		if s.Delay() > 0 {
+			late = fmt.Sprintf(", applies %v late", s.Delay())
+		}
+		fmt.Fprintf(std.out, "server %d: %s at %s, %s%s\n", s.ID(), s.Role(), s.Addr(), s.Version(), late)
+	}
+	fmt.Fprintf(std.out, "ready: %s\n", siteURL(listener.Addr().String()))
+	return serveOn(ctx, listener, site, f.local.Log)
+}

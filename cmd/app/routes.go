@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/site"
+)
+
+// routes prints the order of the middleware, which is what keeps reads fresh.
+// It connects to nothing.
+func routes(_ context.Context, args []string, std streams) error {
+	strategy := site.Commit
+	flags := flag.NewFlagSet("routes", flag.ContinueOnError)
+	flags.TextVar(&strategy, "strategy", strategy, "commit, window or none")
+	if err := noArguments(flags, args, std); err != nil {
+		return err
+	}
+	cluster, err := dbroute.Open(dbroute.Config{Name: "routes", Primary: "postgres://localhost"})
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	site, err := site.New(site.Config{
+		Cluster: cluster, Log: slog.New(slog.DiscardHandler), Strategy: strategy, SessionKeys: newSessionKeys(),
+	})
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	for _, r := range site.Routes() {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", r.Method, r.Path, strings.Join(r.Middleware, " → "))
+	}
+	return table.Flush()
+}

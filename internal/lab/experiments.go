@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"sync"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/site"
+	"freshread/internal/web"
+)
+
+// Experiments returns all experiments, in the order to read them.
+func Experiments() []Experiment {
+	return []Experiment{noRouting, markerOrder, windowLength, otherVisitor}
+}
+
+// What pages show.
+var (
+	oldFromReplica  = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
+	newFromReplica  = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
+	untilApplied    = Want{Title: NewTitle, Role: dbroute.Primary, Reason: dbroute.CommitNotReached}
+	onceApplied     = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.CommitReached}
+	withinWindow    = Want{Title: NewTitle, Role: dbroute.Primary, Reason: dbroute.WithinWindow}
+	oldAfterWindow  = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.NoRecentWrite}
+	newAfterWindow  = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.NoRecentWrite}
+	oldNothingDue   = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.NoPendingCommit}
+	newNothingDue   = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.NoPendingCommit}
+	oldThenPrimary  = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
+	newThenPrimary  = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
+	sharedOnPrimary = Want{Title: NewTitle, Role: dbroute.Primary, Reason: dbroute.PrimaryAskedFor}
+	sharedBefore    = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
+)
+
+var byCommitID = Side{
+	Label: "routed by commit ID",
+	Setup: func(cfg *site.Config, _ Times) { cfg.Strategy = site.Commit },
+}
+
+var noRouting = Experiment{
+	Name:     "no-routing",
+	Question: "You save a new title and reload, while the replica is late. Which title do you see?",
+	Broken: Side{
+		Label: "reads go to the replica",
+		Setup: func(cfg *site.Config, _ Times) { cfg.Strategy = site.None },
+	},
+	Fixed: byCommitID,
+	Steps: []Step{
+		{Do: Visit, Broken: oldFromReplica, Fixed: oldNothingDue},
+		{Do: Save},
+		{Do: Visit, Broken: oldFromReplica, Fixed: untilApplied},
+		{Do: Visit, Broken: oldFromReplica, Fixed: untilApplied},
+		{Do: AwaitApplied},
+		{Do: Visit, Broken: newFromReplica, Fixed: onceApplied},
+		{Do: Visit, Broken: newFromReplica, Fixed: newNothingDue},
+	},
+}
+
+var markerOrder = Experiment{
+	Name:     "marker-order",
+	Question: "The middleware that loads the post runs before the one that knows you have just written. What does the page show?",
+	Broken: Side{
+		Label: "marker applied after the post is loaded",
+		Setup: func(cfg *site.Config, t Times) {
+			n := &naive{cluster: cfg.Cluster, window: t.LongWindow}
+			cfg.Strategy = site.None
+			cfg.Router = n
+			cfg.BeforeLoad = []web.Middleware{n.remember()}
+			cfg.AfterLoad = []web.Middleware{n.applyMarker()}
+		},
+	},
+	Fixed: Side{
+		Label: "commit ID, decided before anything is loaded",
+		Setup: byCommitID.Setup,
+	},
+	Steps: []Step{
+		{Do: Visit, Broken: oldFromReplica, Fixed: oldNothingDue},
+		{Do: Save},
+		{Do: Visit, Broken: oldThenPrimary, Fixed: untilApplied},
+		{Do: AwaitApplied},
+		{Do: Visit, Broken: newThenPrimary, Fixed: onceApplied},
+	},
+}
+
+var windowLength = Experiment{
+	Name:     "window",
+	Question: "Reads stay on the primary for a fixed time after a write. What if the replica is further behind?",
+	Broken: Side{
+		Label: "window shorter than the lag",
+		Setup: func(cfg *site.Config, t Times) { cfg.Strategy, cfg.Window = site.Window, t.ShortWindow },
+	},
+	Fixed: Side{
+		Label: "window longer than the lag",
+		Setup: func(cfg *site.Config, t Times) { cfg.Strategy, cfg.Window = site.Window, t.LongWindow },
+	},
+	Steps: []Step{
+		{Do: Save},
+		{Do: Visit, Broken: withinWindow, Fixed: withinWindow},
+		{Do: AwaitShortWindow},
+		{Do: Visit, Broken: oldAfterWindow, Fixed: withinWindow},
+		{Do: AwaitApplied},
+		{Do: Visit, Broken: newAfterWindow, Fixed: withinWindow},
+		{Do: AwaitLongWindow},
+		{Do: Visit, Broken: newAfterWindow, Fixed: newAfterWindow},
+	},
+}
+
+var otherVisitor = Experiment{
+	Name:     "other-visitor",
+	Question: "One person saves. Who has to read the primary?",
+	Broken: Side{
+		Label: "one time of the last write for everybody",
+		Setup: func(cfg *site.Config, t Times) {
+			n := &naive{cluster: cfg.Cluster, window: t.LongWindow, shared: &lastWrite{}}
+			cfg.Strategy = site.None
+			cfg.Router = n
+			cfg.BeforeLoad = []web.Middleware{n.remember(), n.applyMarker()}
+		},
+	},
+	Fixed: byCommitID,
+	Steps: []Step{
+		{Do: Visit, By: Other, Broken: sharedBefore, Fixed: oldNothingDue},
+		{Do: Save},
+		{Do: Visit, Broken: sharedOnPrimary, Fixed: untilApplied},
+		{Do: Visit, By: Other, Broken: sharedOnPrimary, Fixed: oldNothingDue},
+		{Do: AwaitApplied},
+		{Do: Visit, By: Other, Broken: sharedOnPrimary, Fixed: newNothingDue},
+	},
+}
+
+// lastWrite is a time that all requests share.
+type lastWrite struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (l *lastWrite) set(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = at
+}
+
+func (l *lastWrite) get() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at
+}

@@ -1,0 +1,102 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/site"
+	"freshread/internal/stack"
+	"freshread/migrations"
+)
+
+// LocalConfig says which servers to start.
+type LocalConfig struct {
+	Engine string
+	Delays []time.Duration // one replica each, which applies that late
+	Dir    string          // where the servers keep their files; empty: a temporary folder
+	Log    *slog.Logger
+	Seed   bool // fill the database with people and posts
+}
+
+// Local is real servers on this machine with the site's database on them.
+type Local struct {
+	Stack   *stack.Stack
+	Cluster *dbroute.Cluster
+}
+
+const localDatabase = "freshread"
+
+// StartLocal starts servers and returns once every replica has the site's
+// database. The delays begin only then, so that nobody has to wait for them.
+func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
+	servers, err := stack.Start(ctx, stack.Options{
+		Engine: cfg.Engine, Replicas: make([]time.Duration, len(cfg.Delays)), Dir: cfg.Dir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &Local{Stack: servers}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	if err := servers.CreateDatabase(ctx, localDatabase); err != nil {
+		return nil, err
+	}
+	if l.Cluster, err = OpenCluster(servers, localDatabase, cfg.Log); err != nil {
+		return nil, err
+	}
+	if _, err := migrations.Up(ctx, l.Cluster.PrimaryDB(), cfg.Log); err != nil {
+		return nil, err
+	}
+	if cfg.Seed {
+		if err := site.Seed(ctx, l.Cluster); err != nil {
+			return nil, err
+		}
+	}
+	if err := servers.WaitApplied(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.Cluster.Check(ctx); err != nil {
+		return nil, err
+	}
+	for i, replica := range servers.Replicas() {
+		if err := replica.SetDelay(ctx, cfg.Delays[i]); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Close stops the servers and removes their files.
+func (l *Local) Close() error {
+	var err error
+	if l.Cluster != nil {
+		err = l.Cluster.Close()
+	}
+	return errors.Join(err, l.Stack.Close())
+}
+
+// localCheckTimeout is generous: these servers may share a core with a build.
+const localCheckTimeout = 2 * time.Second
+
+// OpenCluster opens a cluster on a database of a stack.
+func OpenCluster(servers *stack.Stack, database string, log *slog.Logger) (*dbroute.Cluster, error) {
+	cfg := dbroute.Config{
+		Name: "main", Primary: servers.Primary().URL(database),
+		CheckTimeout: localCheckTimeout, Logger: log,
+	}
+	for _, replica := range servers.Replicas() {
+		cfg.Replicas = append(cfg.Replicas, replica.URL(database))
+	}
+	cluster, err := dbroute.Open(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", database, err)
+	}
+	return cluster, nil
+}

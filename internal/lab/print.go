@@ -1,0 +1,52 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Print writes a result as a transcript.
+func (r *Result) Print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: %s\n", r.Name, r.Question)
+	for _, s := range []struct {
+		name string
+		side SideResult
+	}{{"broken", r.Broken}, {"fixed", r.Fixed}} {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "\n  %s: %s\n\n", s.name, s.side.Label)
+		}
+		for _, o := range s.side.Observations {
+			if err == nil {
+				_, err = fmt.Fprintf(w, "    %s\n", o)
+			}
+		}
+	}
+	return err
+}
+
+// String is one line of a transcript.
+func (o Observation) String() string {
+	did := "read from"
+	if o.Method == "POST" {
+		did = "written to"
+	}
+	line := fmt.Sprintf("%+6.1fs  %-4s  title=%-20s  %s server %d (%s)",
+		o.At.Round(100*time.Millisecond).Seconds(), o.Method, fmt.Sprintf("%q", o.Title), did, o.ServerID, o.Role)
+	if o.Method == "GET" {
+		line += ", " + o.Reason
+	}
+	if o.CommentsFrom != "" {
+		line += fmt.Sprintf("; its comments from the %s", o.CommentsFrom)
+	}
+	if o.By != Writer {
+		line += fmt.Sprintf("  [%s]", o.By)
+	}
+	if o.Stale {
+		line += "  <- STALE"
+	}
+	if o.Problem != "" {
+		line += "\n             NOT AS EXPECTED: " + o.Problem
+	}
+	return line
+}

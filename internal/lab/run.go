@@ -1,0 +1,196 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/site"
+	"freshread/internal/stack"
+)
+
+// Runner runs experiments on local servers with one replica or more. One
+// experiment at a time may use a stack: what it does to the replica, all see.
+type Runner struct {
+	Stack   *stack.Stack
+	Cluster *dbroute.Cluster // on a migrated database of Stack
+	Log     *slog.Logger
+	// Lag is the delay of the replicas. If it is 0, Run pauses them instead,
+	// which is faster and leaves nothing to chance.
+	Lag time.Duration
+}
+
+// Result is what an experiment showed.
+type Result struct {
+	Name     string     `json:"name"`
+	Question string     `json:"question"`
+	Broken   SideResult `json:"broken"`
+	Fixed    SideResult `json:"fixed"`
+}
+
+// SideResult is what one side showed.
+type SideResult struct {
+	Label        string        `json:"label"`
+	Observations []Observation `json:"observations"`
+}
+
+// Observation is one request and what came back.
+type Observation struct {
+	At       time.Duration `json:"at_ns"` // since the run began
+	By       Visitor       `json:"by,omitempty"`
+	Method   string        `json:"method"`
+	Title    Title         `json:"title"`
+	ServerID int           `json:"server_id"` // of the read or write of the post
+	Role     dbroute.Role  `json:"role"`
+	Reason   string        `json:"reason"`
+	// CommentsFrom is the role of the server that the comments were read from,
+	// if it is another than the post's.
+	CommentsFrom dbroute.Role `json:"comments_from,omitempty"`
+	Stale        bool         `json:"stale"`             // a title that this visitor had already replaced
+	Problem      string       `json:"problem,omitempty"` // how it differs from what must be observed
+}
+
+// OK reports whether everything was observed that must be, bug and cure.
+func (r *Result) OK() bool { return r.Broken.ok() && r.Fixed.ok() }
+
+func (s *SideResult) ok() bool {
+	for _, o := range s.Observations {
+		if o.Problem != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Run runs both sides of an experiment in step. The error is of the run itself;
+// what was observed and should not have been is in the result.
+func (r *Runner) Run(ctx context.Context, e Experiment) (_ *Result, err error) {
+	run := &run{Runner: r, times: r.times()}
+	defer func() { err = errors.Join(err, run.close()) }()
+	result := &Result{
+		Name: e.Name, Question: e.Question,
+		Broken: SideResult{Label: e.Broken.Label}, Fixed: SideResult{Label: e.Fixed.Label},
+	}
+	sides := []*side{
+		{setup: e.Broken.Setup, want: func(s Step) Want { return s.Broken }, result: &result.Broken},
+		{setup: e.Fixed.Setup, want: func(s Step) Want { return s.Fixed }, result: &result.Fixed},
+	}
+	for _, s := range sides {
+		if err := run.open(ctx, s); err != nil {
+			return nil, fmt.Errorf("experiment %s: %w", e.Name, err)
+		}
+	}
+	if err := run.hold(ctx); err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", e.Name, err)
+	}
+	run.began = time.Now()
+	for i, step := range e.Steps {
+		if err := run.step(ctx, step); err != nil {
+			return nil, fmt.Errorf("experiment %s, step %d: %w", e.Name, i+1, err)
+		}
+	}
+	return result, nil
+}
+
+func (r *Runner) times() Times {
+	if r.Lag == 0 {
+		return Times{ShortWindow: time.Second, LongWindow: 4 * time.Second}
+	}
+	return Times{Lag: r.Lag, ShortWindow: r.Lag / 3, LongWindow: 2*r.Lag + 2*time.Second}
+}
+
+// run is an experiment under way.
+type run struct {
+	*Runner
+	times Times
+	sides []*side
+	began time.Time
+	saved time.Time // the latest save of either side
+	held  bool
+}
+
+func (r *run) open(ctx context.Context, s *side) error {
+	cfg := site.Config{
+		Cluster: r.Cluster, Log: r.Log, ShowReads: true,
+		SessionKeys: [][]byte{[]byte("the lab's cookies are nobody's secret")},
+	}
+	s.setup(&cfg, r.times)
+	r.sides = append(r.sides, s)
+	return s.open(ctx, cfg)
+}
+
+// hold sees to it that the replicas have the posts, and nothing later.
+func (r *run) hold(ctx context.Context) error {
+	if err := r.Stack.WaitApplied(ctx); err != nil {
+		return err
+	}
+	if r.Lag > 0 {
+		return nil
+	}
+	r.held = true
+	for _, replica := range r.Stack.Replicas() {
+		if err := replica.PauseApply(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) release(ctx context.Context) error {
+	if !r.held {
+		return nil
+	}
+	r.held = false
+	var errs []error
+	for _, replica := range r.Stack.Replicas() {
+		errs = append(errs, replica.ResumeApply(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *run) close() error {
+	// Whatever ended the run, the next one needs replicas that apply.
+	err := r.release(context.Background())
+	for _, s := range r.sides {
+		err = errors.Join(err, s.close())
+	}
+	return err
+}
+
+func (r *run) step(ctx context.Context, step Step) error {
+	switch step.Do {
+	case AwaitApplied:
+		if err := r.release(ctx); err != nil {
+			return err
+		}
+		return r.Stack.WaitApplied(ctx)
+	case AwaitShortWindow:
+		return sleepUntil(ctx, r.saved.Add(r.times.ShortWindow))
+	case AwaitLongWindow:
+		return sleepUntil(ctx, r.saved.Add(r.times.LongWindow))
+	}
+	for _, s := range r.sides {
+		if err := s.do(ctx, step, r.began); err != nil {
+			return err
+		}
+	}
+	if step.Do == Save {
+		r.saved = time.Now()
+	}
+	return nil
+}
+
+func sleepUntil(ctx context.Context, t time.Time) error {
+	// A window is kept to the millisecond, and may round up.
+	timer := time.NewTimer(time.Until(t) + 2*time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
