@@ -194,7 +194,7 @@ func (postgres) fault(err error) fault {
 		return faultStatement
 	case errors.Is(err, pgx.ErrTxCommitRollback):
 		return faultStatement
-	case errors.As(err, &connectErr), errors.As(err, &netErr), pgconn.SafeToRetry(err),
+	case errors.As(err, &connectErr), errors.As(err, &netErr), errors.Is(err, pgconn.ErrConnClosed), pgconn.SafeToRetry(err),
 		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return faultConnection

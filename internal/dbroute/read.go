@@ -42,13 +42,24 @@ func (c *Cluster) Read(ctx context.Context, name string, fn func(Querier) error)
 		to = s.leaveReplica(ReplicaFailed)
 		err = c.readOn(ctx, s, to, name, fn)
 	}
-	if err != nil && to.server.role == Primary && c.fault(err) == faultConnection && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", ErrPrimaryUnavailable, err)
-	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
+		return fmt.Errorf("read %s: %w", name, c.explain(ctx, to.server, err))
 	}
 	return nil
+}
+
+// explain names the reason of a connection's failure: the client went away, or
+// the primary is not there.
+func (c *Cluster) explain(ctx context.Context, s *server, err error) error {
+	switch {
+	case c.fault(err) != faultConnection:
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	case s.role == Primary:
+		return fmt.Errorf("%w: %w", ErrPrimaryUnavailable, err)
+	}
+	return err
 }
 
 func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, fn func(Querier) error) error {

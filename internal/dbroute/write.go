@@ -114,7 +114,7 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 	access := Access{Name: name, Write: true, Role: Primary, Reason: Written, Start: time.Now(), Failed: true}
 	conn, who, err := acquire(ctx, c.primary.write)
 	if err != nil {
-		return c.unavailable(ctx, err)
+		return c.explain(ctx, c.primary, err)
 	}
 	defer conn.Close()
 	access.ServerID = c.primary.id(who)
@@ -144,17 +144,17 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	followClient := context.AfterFunc(ctx, cancel)
 	tx, err := conn.BeginTx(txCtx, nil)
 	if err != nil {
-		return c.unavailable(ctx, fmt.Errorf("begin: %w", err))
+		return c.explain(ctx, c.primary, fmt.Errorf("begin: %w", err))
 	}
 	// After a commit this does nothing; after an error of fn, or in a panic, it
 	// is what counts.
 	defer tx.Rollback()
 	open.tx = &Tx{tx: tx, engine: c.engine, rebinder: &c.rebinder}
 	if err := fn(context.WithValue(ctx, txKey{c}, open), open.tx); err != nil {
-		return c.unavailable(ctx, err)
+		return c.explain(ctx, c.primary, err)
 	}
 	if open.err != nil {
-		return c.unavailable(ctx, open.err)
+		return c.explain(ctx, c.primary, open.err)
 	}
 	if !followClient() {
 		return context.Cause(ctx)
@@ -191,12 +191,4 @@ func (c *Cluster) capture(ctx context.Context, conn *sql.Conn) Marker {
 	}
 	m.Commit = id
 	return m
-}
-
-// unavailable names the primary's absence, unless the client went away first.
-func (c *Cluster) unavailable(ctx context.Context, err error) error {
-	if ctx.Err() == nil && c.fault(err) == faultConnection {
-		return fmt.Errorf("%w: %w", ErrPrimaryUnavailable, err)
-	}
-	return err
 }

@@ -1,0 +1,103 @@
+/*
+Package dbroute decides which database server a read uses, so that whoever wrote
+something reads it at once while as many reads as possible go to replicas.
+
+# The problem
+
+A replica applies what the primary commits a little later. Between the two, a
+page that reads the replica shows what was there before: the old title after a
+save, the login form after a log-in.
+
+# A cluster
+
+A [Cluster] is one primary and its replicas, each given by the URL of exactly one
+server:
+
+	cluster, err := dbroute.Open(dbroute.Config{
+		Name:     "main",
+		Primary:  "postgres://app@db1/blog",
+		Replicas: []string{"postgres://app@db2/blog"},
+	})
+
+Open connects to nothing. [Cluster.Check] does, and names what the servers'
+configuration lacks.
+
+# A scope
+
+Each request, and each run of a job, has a [Scope]: the state that decides where
+its reads go. It travels in the context.
+
+	ctx, scope := cluster.NewScope(ctx)
+	scope.RouteByCommit(ctx, marker)
+
+[Scope.RouteByCommit] is the strategy to use: a replica is read if it has reached
+the client's last commit. [Scope.RouteByWindow] is the simpler one: the primary
+is read for a fixed time after a write. It needs no commit IDs, and is stale when
+a replica is further behind than the window is long.
+
+A strategy must run before anything is read: before the middleware that loads the
+current user, before the one that loads the post named by the route. A read that
+comes earlier goes to the primary with the reason [Undecided], and a warning is
+logged.
+
+# Reads and writes
+
+	err := cluster.Read(ctx, "posts.ByID", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, `SELECT title FROM posts WHERE id = ?`, id).Scan(&title)
+	})
+
+	err := cluster.Write(ctx, "posts.Update", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE posts SET title = ? WHERE id = ?`, title, id)
+		return err
+	})
+
+Which server reads is decided once, at the scope's first read, so that a page is
+one state. A write moves the rest of the scope to the primary. With the context
+that Write gives to its function, reads run in the transaction.
+
+A read's handle cannot write, and neither could one that tried: the connections
+are read-only in the database too.
+
+# Commit IDs and markers
+
+Right after COMMIT, on the same connection, Write asks the primary for its
+position. That is the [CommitID]: a server that has reached it has applied the
+commit. With the time of the write it is the client's [Marker], which the program
+gives to the client, in a cookie or a header, and gets back with the next request:
+
+	outcome := scope.Outcome()
+	if outcome.Changed {
+		setCookie(outcome.Marker)
+	}
+
+Package web of this module keeps markers in cookies. A program that does so on
+its own must merge the markers of a request with [Cluster.MergeMarkers] and must
+not overwrite one: two responses may arrive in either order.
+
+Whatever is in doubt goes to the primary, with a [Reason]: a marker that cannot be
+read, a replica that does not answer in time, a commit whose outcome is unknown.
+A [Marker] that is Unknown heals within one request.
+
+# More than one cluster
+
+Every cluster has scopes of its own, told apart by the cluster and not by a name
+in the context. Writes on one do not move reads of another:
+
+	ctx, scope := main.NewScope(ctx)
+	ctx, reporting := reports.NewScope(ctx)
+
+A cluster without replicas is primary-only: what must never be stale, such as
+whether a session is still valid, reads through one, and its writes leave no
+marker in the others.
+
+# Limits
+
+A pool is one server. Behind a load balancer the question whether a replica has
+reached a commit is answered by one server and the read by another.
+
+The pools set default_transaction_read_only when they connect, which a pooler in
+front of PostgreSQL has to pass on.
+
+RouteByWindow compares times of the processes' clocks.
+*/
+package dbroute

@@ -1,0 +1,35 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+)
+
+// Spy counts what a cluster asks its replicas, and can make the capture of
+// commit IDs fail.
+type Spy struct {
+	engine
+	Asked       atomic.Int64
+	FailCapture atomic.Bool
+}
+
+// Spy sets a spy on c, which must not be in use yet.
+func (c *Cluster) Spy() *Spy {
+	s := &Spy{engine: c.engine}
+	c.engine = s
+	return s
+}
+
+func (s *Spy) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error) {
+	s.Asked.Add(1)
+	return s.engine.reached(ctx, conn, id)
+}
+
+func (s *Spy) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	if s.FailCapture.Load() {
+		return CommitID{}, errors.New("no position today")
+	}
+	return s.engine.position(ctx, conn)
+}

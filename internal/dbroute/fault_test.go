@@ -1,0 +1,290 @@
+package dbroute_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/stack/stacktest"
+)
+
+func TestReplicaGoneInMidRead(t *testing.T) {
+	servers := stacktest.Start(t, 1)
+	e := newEnvOn(t, servers)
+	ctx, scope := e.request(dbroute.Marker{})
+	runs := 0
+	var text string
+	stacktest.Must(t, e.Read(ctx, "notes.Text", func(q dbroute.Querier) error {
+		if runs++; runs == 1 {
+			stacktest.Must(t, servers.Replicas()[0].Kill(ctx))
+		}
+		return q.QueryRowContext(ctx, `SELECT text FROM notes WHERE id = 1`).Scan(&text)
+	}))
+	if runs != 2 || text != "old" {
+		t.Errorf("read %q in %d runs", text, runs)
+	}
+	e.want(ctx, "old", 1, dbroute.ReplicaFailed)
+	if n := len(scope.Accesses()); n != 2 {
+		t.Errorf("%d accesses are shown, want the 2 that answered", n)
+	}
+	down, _ := e.request(dbroute.Marker{})
+	e.want(down, "old", 1, dbroute.ReplicaDown)
+
+	stacktest.Must(t, servers.Replicas()[0].Start(stacktest.Context(t)))
+	e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+}
+
+// wantEventually sends requests until one sees want.
+func (e *env) wantEventually(m dbroute.Marker, want seen) {
+	e.tb.Helper()
+	var got seen
+	for ctx := stacktest.Context(e.tb); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		request, _ := e.request(m)
+		if got = e.see(request); got == want {
+			return
+		}
+	}
+	e.tb.Fatalf("read %+v, want %+v", got, want)
+}
+
+func TestReplicationStoppedForGood(t *testing.T) {
+	servers := stacktest.Start(t, 1)
+	e := newEnvOn(t, servers)
+	e.pause()
+	marker := e.markerOf("new")
+	stacktest.Must(t, servers.Replicas()[0].Stop(stacktest.Context(t)))
+	for range 3 {
+		ctx, _ := e.request(marker)
+		if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
+			t.Errorf("the writer read %+v", got)
+		}
+		other, _ := e.request(dbroute.Marker{})
+		if got := e.see(other); got.Server != 1 {
+			t.Errorf("another read %+v", got)
+		}
+	}
+}
+
+func TestReachedIsAskedOnce(t *testing.T) {
+	e := newEnv(t)
+	c := openCluster(t, e.config)
+	spy := c.Spy()
+	e.Cluster = c
+	marker := e.markerOf("new")
+	e.applied()
+	for range 10 {
+		ctx, _ := e.request(marker)
+		e.want(ctx, "new", 2, dbroute.CommitReached)
+	}
+	if n := spy.Asked.Load(); n != 1 {
+		t.Errorf("the replica was asked %d times", n)
+	}
+	other, _ := e.request(dbroute.Marker{})
+	e.want(other, "new", 2, dbroute.NoPendingCommit)
+	if n := spy.Asked.Load(); n != 1 {
+		t.Error("a client that wrote nothing has cost a question")
+	}
+}
+
+// A standby that restarts may come back at an earlier position.
+func TestRestartedReplicaHasToBeAskedAgain(t *testing.T) {
+	servers := stacktest.Start(t, 1)
+	e := newEnvOn(t, servers)
+	c := openCluster(t, e.config)
+	spy := c.Spy()
+	e.Cluster = c
+	marker := e.markerOf("new")
+	e.applied()
+	ctx, _ := e.request(marker)
+	e.want(ctx, "new", 2, dbroute.CommitReached)
+
+	stacktest.Must(t, servers.Replicas()[0].Restart(stacktest.Context(t)))
+	ctx, _ = e.request(marker)
+	if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
+		t.Errorf("decided by what the replica had reached before its restart: %+v", got)
+	}
+	e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+	if n := spy.Asked.Load(); n < 2 {
+		t.Error("the restarted replica was not asked")
+	}
+}
+
+func TestCheckThatFailsMeansPrimary(t *testing.T) {
+	e := newEnv(t)
+	marker := e.markerOf("new")
+	e.applied()
+	cfg := e.config
+	cfg.CheckTimeout = time.Nanosecond
+	e.Cluster = openCluster(t, cfg)
+	ctx, _ := e.request(marker)
+	e.want(ctx, "new", 1, dbroute.CheckFailed)
+}
+
+func TestFailedCaptureMeansUnknown(t *testing.T) {
+	e := newEnv(t)
+	e.Cluster = openCluster(t, e.config)
+	spy := e.Spy()
+	resume := e.pause()
+	spy.FailCapture.Store(true)
+	ctx, scope := e.request(dbroute.Marker{})
+	e.write(ctx, "new")
+	unknown := scope.Outcome().Marker
+	if !unknown.Unknown || unknown.Written.IsZero() {
+		t.Fatalf("marker is %+v", unknown)
+	}
+
+	still, scope := e.request(unknown) // the primary's position cannot be had yet
+	e.want(still, "new", 1, dbroute.UnknownMarker)
+	if o := scope.Outcome(); o.Changed || o.Settled {
+		t.Errorf("outcome is %+v", o)
+	}
+	spy.FailCapture.Store(false)
+	e.wantHealed(unknown, resume)
+}
+
+// wantHealed expects one request with an unknown marker to replace it by one
+// that is pending, and then reached like any other.
+func (e *env) wantHealed(unknown dbroute.Marker, resume func()) {
+	e.tb.Helper()
+	ctx, scope := e.request(unknown)
+	e.want(ctx, "new", 1, dbroute.UnknownMarker)
+	o := scope.Outcome()
+	if !o.Changed || o.Marker.Unknown || o.Marker.Commit.IsZero() {
+		e.tb.Fatalf("outcome is %+v", o)
+	}
+	ctx, _ = e.request(o.Marker)
+	e.want(ctx, "new", 1, dbroute.CommitNotReached)
+	resume()
+	e.applied()
+	ctx, _ = e.request(o.Marker)
+	e.want(ctx, "new", 2, dbroute.CommitReached)
+}
+
+func TestCommitOfUnknownOutcome(t *testing.T) {
+	e := newEnv(t)
+	proxy := newCutter(t, e.stack.Primary().Addr())
+	cfg := e.config
+	cfg.Primary = proxy.url(t, cfg.Primary)
+	e.Cluster = openCluster(t, cfg)
+	resume := e.pause()
+
+	proxy.armed.Store(true)
+	ctx, scope := e.request(dbroute.Marker{})
+	err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
+		return err
+	})
+	if !errors.Is(err, dbroute.ErrCommitUnknown) {
+		t.Fatalf("got %v", err)
+	}
+	e.want(ctx, "new", 1, dbroute.AfterWrite)
+	e.wantHealed(scope.Outcome().Marker, resume)
+}
+
+// cutter is a proxy that, once armed, lets the next COMMIT pass and cuts the
+// connection before its answer.
+type cutter struct {
+	listener net.Listener
+	armed    atomic.Bool
+}
+
+func newCutter(t *testing.T, target string) *cutter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	stacktest.Must(t, err)
+	t.Cleanup(func() { l.Close() })
+	c := &cutter{listener: l}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go c.serve(client, target)
+		}
+	}()
+	return c
+}
+
+func (c *cutter) url(t *testing.T, direct string) string {
+	t.Helper()
+	u, err := url.Parse(direct)
+	stacktest.Must(t, err)
+	u.Host = c.listener.Addr().String()
+	return u.String()
+}
+
+func (c *cutter) serve(client net.Conn, target string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var cut atomic.Bool
+	go func() {
+		defer client.Close()
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buffer)
+			if err != nil || cut.Load() {
+				return // the answer to COMMIT has come, so it has happened
+			}
+			client.Write(buffer[:n])
+		}
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buffer)
+		if err != nil {
+			return
+		}
+		if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit")) && c.armed.CompareAndSwap(true, false) {
+			cut.Store(true)
+		}
+		server.Write(buffer[:n])
+	}
+}
+
+// After a failover that lost commits, the same position is another commit.
+func TestOtherTimelineIsUnknown(t *testing.T) {
+	servers := stacktest.Start(t, 2)
+	e := newEnvOn(t, servers)
+	ctx := stacktest.Context(t)
+	old, promoted := servers.Primary(), servers.Replicas()[0]
+	for _, r := range servers.Replicas() {
+		stacktest.Must(t, r.Stop(ctx))
+	}
+	lost := e.markerOf("lost")
+	stacktest.Must(t, old.Kill(ctx))
+	for _, r := range servers.Replicas() {
+		stacktest.Must(t, r.Start(ctx))
+	}
+	stacktest.Must(t, promoted.Promote(ctx))
+
+	cfg, database := e.config, databaseOf(t, e)
+	follower := servers.Replicas()[0]
+	cfg.Primary, cfg.Replicas = promoted.URL(database), []string{follower.URL(database)}
+	e.Cluster = openCluster(t, cfg)
+	e.exec(`INSERT INTO notes (text) SELECT repeat('x', 100) FROM generate_series(1, 1000)`) // past the lost position
+	e.applied()
+	now, err := e.LastCommitID(ctx)
+	stacktest.Must(t, err)
+	if merged, err := e.MergeCommitIDs(now, lost.Commit); err == nil {
+		t.Errorf("%v and %v were merged to %v", now, lost.Commit, merged)
+	}
+
+	request, scope := e.request(lost)
+	e.want(request, "old", promoted.ID(), dbroute.UnknownMarker)
+	o := scope.Outcome()
+	if !o.Changed || o.Marker.Unknown {
+		t.Fatalf("outcome is %+v", o)
+	}
+	e.wantEventually(o.Marker, seen{"old", follower.ID(), dbroute.CommitReached})
+}

@@ -1,0 +1,197 @@
+package dbroute_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/stack/stacktest"
+)
+
+func TestHasCommitIDWaits(t *testing.T) {
+	e := newEnv(t)
+	resume := e.pause()
+	marker := e.markerOf("new")
+	ctx, scope := e.NewScope(stacktest.Context(t))
+	scope.RouteAnywhere()
+
+	start := time.Now()
+	has, err := e.HasCommitID(ctx, marker.Commit, 250*time.Millisecond)
+	if took := time.Since(start); has || err != nil || took < 250*time.Millisecond || took > 2*time.Second {
+		t.Errorf("paused: %v, %v after %v", has, err, took)
+	}
+	if has, err := e.HasCommitID(ctx, marker.Commit, 0); has || err != nil {
+		t.Errorf("paused, without a wait: %v, %v", has, err)
+	}
+	time.AfterFunc(100*time.Millisecond, resume)
+	if has, err := e.HasCommitID(ctx, marker.Commit, 20*time.Second); !has || err != nil {
+		t.Errorf("resumed: %v, %v", has, err)
+	}
+	e.want(ctx, "new", 2, dbroute.StrategyNone)
+}
+
+func TestHasCommitIDIsTrueOnThePrimary(t *testing.T) {
+	e := newEnv(t)
+	e.pause()
+	marker := e.markerOf("new")
+	after, _ := e.request(dbroute.Marker{})
+	e.write(after, "newer")
+	for name, ctx := range map[string]context.Context{
+		"no scope":      stacktest.Context(t),
+		"after a write": after,
+		"asked for":     dbroute.UsePrimary(stacktest.Context(t)),
+	} {
+		if has, err := e.HasCommitID(ctx, marker.Commit, 0); !has || err != nil {
+			t.Errorf("%s: %v, %v", name, has, err)
+		}
+	}
+	stacktest.Must(t, e.Write(stacktest.Context(t), "w", func(ctx context.Context, _ *dbroute.Tx) error {
+		has, err := e.HasCommitID(ctx, marker.Commit, 0)
+		if !has {
+			t.Errorf("in a transaction: %v, %v", has, err)
+		}
+		return err
+	}))
+}
+
+func TestHasCommitIDEndsWithItsContext(t *testing.T) {
+	e := newEnv(t)
+	e.pause()
+	marker := e.markerOf("new")
+	ctx, scope := e.NewScope(stacktest.Context(t))
+	scope.RouteAnywhere()
+	gone, leave := context.WithCancel(ctx)
+	time.AfterFunc(50*time.Millisecond, leave)
+	if has, err := e.HasCommitID(gone, marker.Commit, time.Minute); has || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v", has, err)
+	}
+}
+
+func TestLastCommitID(t *testing.T) {
+	e := newEnv(t)
+	ctx, scope := e.request(dbroute.Marker{})
+	before, err := e.LastCommitID(ctx)
+	stacktest.Must(t, err)
+	e.write(ctx, "new")
+	last, err := e.LastCommitID(ctx)
+	stacktest.Must(t, err)
+	if last != scope.Outcome().Marker.Commit || last == before {
+		t.Errorf("before the write %v, after it %v, marker %+v", before, last, scope.Outcome().Marker)
+	}
+	if merged, err := e.MergeCommitIDs(last, before); merged != last || err != nil {
+		t.Errorf("merged: %v, %v", merged, err)
+	}
+	err = e.Write(ctx, "w", func(ctx context.Context, _ *dbroute.Tx) error {
+		_, err := e.LastCommitID(ctx)
+		return err
+	})
+	if !errors.Is(err, dbroute.ErrInTransaction) {
+		t.Errorf("in a transaction: %v", err)
+	}
+}
+
+// With synchronous_commit=off a commit is visible before it is written out. A
+// position that missed it would be reached by the replica too early.
+func TestCommitIDCoversAnAsynchronousCommit(t *testing.T) {
+	e := newEnv(t)
+	for i := range 5 {
+		text := fmt.Sprintf("note %d", i)
+		ctx, scope := e.request(dbroute.Marker{})
+		stacktest.Must(t, e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			if _, err := tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
+			return err
+		}))
+		replica, anywhere := e.NewScope(stacktest.Context(t))
+		anywhere.RouteAnywhere()
+		has, err := e.HasCommitID(replica, scope.Outcome().Marker.Commit, 20*time.Second)
+		if !has || err != nil {
+			t.Fatalf("the replica does not reach commit %d: %v, %v", i, has, err)
+		}
+		e.want(replica, text, 2, dbroute.StrategyNone)
+	}
+}
+
+// An idle primary reports an insert position behind the header of the WAL's
+// next page; no record takes the replica there.
+func TestCommitAtAPageEdgeIsReachedAtOnce(t *testing.T) {
+	e := newEnv(t)
+	e.exec(`CREATE TABLE filler (n integer)`)
+	insert := func() (dbroute.CommitID, uint64) {
+		ctx, scope := e.request(dbroute.Marker{})
+		stacktest.Must(t, e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO filler VALUES (1)`)
+			return err
+		}))
+		return scope.Outcome().Marker.Commit, e.insertLSN()
+	}
+	const page = 8192
+	for attempt := range 50 {
+		insert()
+		start := e.insertLSN()
+		_, end := insert()
+		if end/page != start/page {
+			continue // a header in between: it would not tell the size
+		}
+		e.fillPageUpTo(page - (end - start))
+		id, at := insert()
+		if at%page != 24 && at%page != 40 {
+			continue // something else has written WAL
+		}
+		if want := fmt.Sprintf("/%X", at-at%page); !strings.HasSuffix(id.String(), want) {
+			t.Errorf("attempt %d: commit ID %s for the insert position %X", attempt, id, at)
+		}
+		ctx, scope := e.NewScope(stacktest.Context(t))
+		scope.RouteAnywhere()
+		if has, err := e.HasCommitID(ctx, id, 2*time.Second); !has || err != nil {
+			t.Errorf("attempt %d: not reached: %v, %v", attempt, has, err)
+		}
+		return
+	}
+	t.Fatal("no commit ended at a page edge")
+}
+
+func (e *env) insertLSN() uint64 {
+	e.tb.Helper()
+	return uint64(count(e.tb, e.PrimaryDB(), `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`))
+}
+
+// fillPageUpTo writes WAL until the insert position is this far into a page.
+func (e *env) fillPageUpTo(offset uint64) {
+	e.tb.Helper()
+	const page, overhead, least = 8192, 56, 512
+	at := e.insertLSN() % page
+	gap := int(offset) - int(at)
+	if gap < overhead+least {
+		e.emit(int(page-at) + 256) // go on to the next page
+		gap = int(offset) - int(e.insertLSN()%page)
+	}
+	// The size of a message's record is its length and an overhead that depends
+	// on the version, rounded up to 8; so try one and correct.
+	for length := gap - overhead; ; {
+		before := e.insertLSN()
+		var after uint64
+		e.exec(`SELECT 1`)
+		if e.insertLSN() != before {
+			return // not idle: the caller tries again
+		}
+		e.emit(length)
+		if after = e.insertLSN(); after%page == offset || after/page != before/page || after%page > offset {
+			return
+		}
+		if length = int(offset) - int(after%page) - overhead; length < 0 {
+			return
+		}
+	}
+}
+
+func (e *env) emit(length int) {
+	e.tb.Helper()
+	count(e.tb, e.PrimaryDB(), fmt.Sprintf(`SELECT (pg_logical_emit_message(false, '', repeat('x', %d)) - '0/0')::bigint`, length))
+}

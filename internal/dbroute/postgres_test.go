@@ -1,0 +1,94 @@
+package dbroute
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestParseWALPosition(t *testing.T) {
+	for _, text := range []string{"postgres:1:0/0", "postgres:1:0/16B3748", "postgres:4294967295:FFFFFFFF/FFFFFFFF"} {
+		id, err := postgres{}.parse(text)
+		if err != nil || id.String() != text {
+			t.Errorf("parse %q: %v, %v", text, id, err)
+		}
+	}
+	for _, text := range []string{
+		"", "postgres", "postgres:", "postgres:1", "postgres:1:", "postgres:1:/", "postgres:0:0/1",
+		"postgres:01:0/1", "postgres:1:0/01", "postgres:1:0/f", "postgres:1:0/1 ", " postgres:1:0/1",
+		"postgres:1:0/1'; DROP TABLE posts", "postgres:1:0/1\n", "postgres:-1:0/1", "postgres:+1:0/1",
+		"postgres:1:100000000/0", "postgres:4294967296:0/1", "mysql:8a94f357-aab4-11df-86ab-c80aa9429562:1-5", "0-1-7",
+	} {
+		if id, err := (postgres{}).parse(text); !errors.Is(err, ErrMalformed) {
+			t.Errorf("parse %q: %v, %v, want ErrMalformed", text, id, err)
+		}
+	}
+}
+
+func FuzzParseWALPosition(f *testing.F) {
+	f.Add("postgres:1:0/16B3748")
+	f.Fuzz(func(t *testing.T, text string) {
+		if id, err := (postgres{}).parse(text); err == nil && id.String() != text {
+			t.Errorf("parse %q: %q", text, id)
+		}
+	})
+}
+
+func TestMergeWALPositions(t *testing.T) {
+	c, err := Open(Config{Name: "test", Primary: "postgres://localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	early, late := CommitID{"postgres:1:F/FFFFFFFF"}, CommitID{"postgres:1:10/0"}
+	other := CommitID{"postgres:2:10/0"}
+	for _, ids := range [][]CommitID{{early, late}, {late, early}, {late}, {late, {}, early}} {
+		if got, err := c.MergeCommitIDs(ids...); got != late || err != nil {
+			t.Errorf("merge %v: %v, %v", ids, got, err)
+		}
+	}
+	if _, err := c.MergeCommitIDs(); !errors.Is(err, ErrNoCommitID) {
+		t.Errorf("merge of nothing: %v", err)
+	}
+	if _, err := c.MergeCommitIDs(late, other); !errors.Is(err, errOtherTimeline) {
+		t.Errorf("merge of two timelines: %v", err)
+	}
+	if m := c.MergeMarkers(Marker{Commit: late}, Marker{Commit: other}); !m.Unknown || !m.Commit.IsZero() {
+		t.Errorf("marker of two timelines: %+v", m)
+	}
+	if m := c.MergeMarkers(Marker{Commit: late}, Marker{Unknown: true}, Marker{Commit: early}); !m.Unknown || !m.Commit.IsZero() {
+		t.Errorf("marker with an unknown one: %+v", m)
+	}
+	if m := c.MergeMarkers(); !m.IsZero() {
+		t.Errorf("marker of none: %+v", m)
+	}
+}
+
+func TestCoversWALPosition(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"postgres:1:10/0", "postgres:1:F/FFFFFFFF", true},
+		{"postgres:1:10/0", "postgres:1:10/0", true},
+		{"postgres:1:F/FFFFFFFF", "postgres:1:10/0", false},
+		{"postgres:2:10/0", "postgres:1:1/0", false},
+	} {
+		if got := (postgres{}).covers(CommitID{c.a}, CommitID{c.b}); got != c.want {
+			t.Errorf("%s covers %s: %v", c.a, c.b, got)
+		}
+	}
+}
+
+func TestPageStart(t *testing.T) {
+	for _, c := range []struct{ lsn, pageSize, want uint64 }{
+		{0x16B2018, 8192, 0x16B2000}, // after a page's header
+		{0x2000028, 8192, 0x2000000}, // after a segment's
+		{0x16B2020, 8192, 0x16B2020},
+		{0x16B2000, 8192, 0x16B2000},
+		{0x16B3018, 16384, 0x16B3018}, // no page starts here
+	} {
+		if got := pageStart(c.lsn, c.pageSize); got != c.want {
+			t.Errorf("pageStart(%X, %d) = %X, want %X", c.lsn, c.pageSize, got, c.want)
+		}
+	}
+}
