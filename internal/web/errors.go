@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -22,6 +23,10 @@ type Problem struct {
 // ErrBadRequest is a request that no link or form of the site makes.
 var ErrBadRequest = errors.New("bad request")
 
+// statusClientGone is what proxies log for a client that did not wait. It is no
+// failure of ours.
+const statusClientGone = 499
+
 // problems are told by errors.Is, the first that matches.
 var problems = []struct {
 	err     error
@@ -29,6 +34,7 @@ var problems = []struct {
 }{
 	{dbroute.ErrPrimaryUnavailable, Problem{http.StatusServiceUnavailable, "The primary cannot be reached", "Saving, and reading what you have just saved, must wait until it is back. Nothing was changed. Please try again in a moment."}},
 	{dbroute.ErrCommitUnknown, Problem{http.StatusServiceUnavailable, "It may have been saved", "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again."}},
+	{context.Canceled, Problem{statusClientGone, "The request was cancelled", "Its sender did not wait for the answer."}},
 	{ErrBadRequest, Problem{http.StatusBadRequest, "That address is not one of ours", "Part of it could not be understood."}},
 }
 
