@@ -213,3 +213,56 @@ func TestClientGoneIsNoFaultOfTheReplica(t *testing.T) {
 	next, _ := e.request(dbroute.Marker{})
 	e.want(next, "old", 2, dbroute.NoPendingCommit)
 }
+
+func TestScopeKeepsToOneReplica(t *testing.T) {
+	e := newEnvOn(t, stacktest.Start(t, 2))
+	used := map[int]bool{}
+	for range 4 {
+		ctx, _ := e.request(dbroute.Marker{})
+		first := e.see(ctx)
+		for range 4 {
+			e.want(ctx, "old", first.Server, dbroute.NoPendingCommit)
+		}
+		used[first.Server] = true
+	}
+	if len(used) != 2 {
+		t.Errorf("scopes used the servers %v, want both replicas", used)
+	}
+}
+
+// One of two replicas is not enough: the next request may meet the other.
+func TestMarkerIsNeededUntilEveryReplicaHasReachedIt(t *testing.T) {
+	servers := stacktest.Start(t, 2)
+	e := newEnvOn(t, servers)
+	late := servers.Replicas()[1]
+	stacktest.Must(t, late.PauseApply(stacktest.Context(t)))
+	marker := e.markerOf("new")
+	seenReached := false
+	for try := 0; try < 1000 && !seenReached; try++ {
+		ctx, scope := e.request(marker)
+		got := e.see(ctx)
+		if got.Text != "new" {
+			t.Fatalf("read %+v", got)
+		}
+		seenReached = got.Reason == dbroute.CommitReached
+		if scope.Outcome().Settled {
+			t.Fatal("the marker is not needed any longer, while one replica has not reached it")
+		}
+	}
+	if !seenReached {
+		t.Fatal("the first replica never reached the commit")
+	}
+	stacktest.Must(t, late.ResumeApply(stacktest.Context(t)))
+	stacktest.Applied(t, servers)
+	settled := false
+	for try := 0; try < 10 && !settled; try++ {
+		ctx, scope := e.request(marker)
+		if got := e.see(ctx); got.Text != "new" || got.Reason != dbroute.CommitReached {
+			t.Fatalf("read %+v", got)
+		}
+		settled = scope.Outcome().Settled
+	}
+	if !settled {
+		t.Error("both replicas have reached the commit, and the marker is still needed")
+	}
+}

@@ -25,6 +25,7 @@ type Scope struct {
 	healed   bool     // carried was unknown and is known now
 	settled  bool     // no read needs carried any longer
 	written  Marker   // this scope's own writes
+	hook     CommitHook
 	accesses []Access
 	buf      [4]Access // spares the usual page an allocation
 }
@@ -115,6 +116,35 @@ func (s *Scope) writes() (m Marker, wrote bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.written, !s.written.IsZero()
+}
+
+// CommitHook lets a program keep the commit IDs of a scope's writes in a place of
+// its own, besides the client's marker. Touches do not run it.
+type CommitHook struct {
+	// InTx runs at the end of each transaction, before COMMIT. An error of it
+	// rolls back.
+	InTx func(context.Context, *Tx) error
+	// After runs once the transaction has committed, with the marker of that
+	// commit, and does not end early when the client goes away. If it is not
+	// run, because the process died or the outcome is unknown, only what InTx
+	// has left behind tells of the commit.
+	After func(context.Context, Marker)
+}
+
+// OnCommit sets the hook for the scope's writes from here on.
+func (s *Scope) OnCommit(h CommitHook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook = h
+}
+
+func (s *Scope) commitHook() CommitHook {
+	if s == nil {
+		return CommitHook{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hook
 }
 
 // Outcome is what a response has to tell the client's markers.

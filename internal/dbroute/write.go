@@ -92,6 +92,21 @@ func (c *Cluster) write(ctx context.Context, name string, touch bool, fn func(co
 	return nil
 }
 
+// run runs the function of the outermost Write, and then what has to be part of
+// the same transaction.
+func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	if err := fn(ctx, o.tx); err != nil {
+		return err
+	}
+	if o.err != nil {
+		return o.err
+	}
+	if hook := o.scope.commitHook(); hook.InTx != nil && !o.touch {
+		return hook.InTx(ctx, o.tx)
+	}
+	return nil
+}
+
 func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, *Tx) error) error {
 	o.touch = o.touch && touch
 	err := fn(ctx, o.tx)
@@ -127,7 +142,11 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 	}
 	switch {
 	case err == nil && !open.touch:
-		s.wrote(c.capture(ctx, conn))
+		m := c.capture(ctx, conn)
+		s.wrote(m)
+		if hook := s.commitHook(); hook.After != nil {
+			hook.After(context.WithoutCancel(ctx), m)
+		}
 	case errors.Is(err, ErrCommitUnknown) && !open.touch:
 		s.wrote(Marker{Written: writtenAt(time.Now()), Unknown: true})
 	}
@@ -150,11 +169,8 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	// is what counts.
 	defer tx.Rollback()
 	open.tx = &Tx{tx: tx, engine: c.engine, rebinder: &c.rebinder}
-	if err := fn(context.WithValue(ctx, txKey{c}, open), open.tx); err != nil {
+	if err := open.run(context.WithValue(ctx, txKey{c}, open), fn); err != nil {
 		return c.explain(ctx, c.primary, err)
-	}
-	if open.err != nil {
-		return c.explain(ctx, c.primary, open.err)
 	}
 	if !followClient() {
 		return context.Cause(ctx)

@@ -168,3 +168,38 @@ func TestTouchLeavesNoMarker(t *testing.T) {
 		e.want(ctx, "written", 1, dbroute.AfterWrite)
 	})
 }
+
+func TestCommitHook(t *testing.T) {
+	e := newEnv(t)
+	ctx, scope := e.request(dbroute.Marker{})
+	var got []dbroute.Marker
+	fail := errors.New("no room for it")
+	var inTx error
+	scope.OnCommit(dbroute.CommitHook{
+		InTx: func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('by the hook')`)
+			return errors.Join(err, inTx)
+		},
+		After: func(ctx context.Context, m dbroute.Marker) { got = append(got, m) },
+	})
+	kept := func() int {
+		return count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text = 'by the hook'`)
+	}
+	e.write(ctx, "new")
+	if n := kept(); n != 1 || len(got) != 1 || got[0] != scope.Outcome().Marker {
+		t.Errorf("after a write: %d rows, markers %+v", n, got)
+	}
+	stacktest.Must(t, e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil }))
+	if n := kept(); n != 1 || len(got) != 1 {
+		t.Errorf("after a touch: %d rows, markers %+v", n, got)
+	}
+	inTx = fail
+	err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'not kept' WHERE id = 1`)
+		return err
+	})
+	if n := kept(); !errors.Is(err, fail) || n != 1 || len(got) != 1 {
+		t.Errorf("after a failed hook: %v, %d rows, markers %+v", err, n, got)
+	}
+	e.want(ctx, "new", 1, dbroute.AfterWrite)
+}
