@@ -45,15 +45,20 @@ func loadConfig() (*config, error) {
 	if err := env.Parse(&cfg); err != nil {
 		return nil, nameVariables(err)
 	}
-	for name, d := range map[string]time.Duration{
-		"READ_WINDOW": cfg.Window, "CHECK_TIMEOUT": cfg.CheckTimeout, "COMMIT_TIMEOUT": cfg.CommitTimeout,
-	} {
-		if d <= 0 {
-			return nil, fmt.Errorf("%s: %v: want more than 0", name, d)
+	var wrong []error
+	for _, d := range []struct {
+		variable string
+		value    time.Duration
+	}{{"READ_WINDOW", cfg.Window}, {"CHECK_TIMEOUT", cfg.CheckTimeout}, {"COMMIT_TIMEOUT", cfg.CommitTimeout}} {
+		if d.value <= 0 {
+			wrong = append(wrong, fmt.Errorf("%s: %v: want more than 0", d.variable, d.value))
 		}
 	}
 	if cfg.MaxOpenConns < 1 {
-		return nil, fmt.Errorf("DATABASE_MAX_OPEN_CONNS: %d: want at least 1", cfg.MaxOpenConns)
+		wrong = append(wrong, fmt.Errorf("DATABASE_MAX_OPEN_CONNS: %d: want at least 1", cfg.MaxOpenConns))
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	return &cfg, nil
 }
@@ -87,11 +92,35 @@ func (c *config) logger(w io.Writer) *slog.Logger {
 }
 
 func (c *config) openCluster(log *slog.Logger) (*dbroute.Cluster, error) {
-	return dbroute.Open(dbroute.Config{
+	cfg := dbroute.Config{
 		Name: c.ClusterName, Primary: c.PrimaryURL, Replicas: c.ReplicaURLs,
 		CheckTimeout: c.CheckTimeout, CommitTimeout: c.CommitTimeout,
 		MaxOpenConns: c.MaxOpenConns, Logger: log,
-	})
+	}
+	cluster, err := dbroute.Open(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", refused(cfg), err)
+	}
+	return cluster, nil
+}
+
+// refused names the variable that Open does not accept. Open connects to
+// nothing, so it can be tried with one more of them at a time.
+func refused(cfg dbroute.Config) string {
+	for _, try := range []struct {
+		variable string
+		cfg      dbroute.Config
+	}{
+		{"DATABASE_PRIMARY_URL", dbroute.Config{Name: "any", Primary: cfg.Primary}},
+		{"CLUSTER_NAME", dbroute.Config{Name: cfg.Name, Primary: cfg.Primary}},
+	} {
+		cluster, err := dbroute.Open(try.cfg)
+		if err != nil {
+			return try.variable
+		}
+		cluster.Close()
+	}
+	return "DATABASE_REPLICA_URLS"
 }
 
 func (c *config) newSite(cluster *dbroute.Cluster, log *slog.Logger) (*site.Site, error) {

@@ -35,11 +35,12 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 	if err := noArguments(flags, args, std); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(checkEngine(f.local.Engine), checkDelay(*delay)); err != nil {
+		return nil, err
+	}
 	switch {
 	case *replicas < 0 || *replicas > 8:
 		return nil, fmt.Errorf("--replicas %d: want 0 to 8", *replicas)
-	case *delay < 0:
-		return nil, fmt.Errorf("--delay %v: want 0 or more", *delay)
 	case f.window <= 0:
 		return nil, fmt.Errorf("--window %v: want more than 0", f.window)
 	}

@@ -25,15 +25,15 @@ func runLab(ctx context.Context, args []string, std streams) (err error) {
 	dir := flags.String("data", "", "folder for the servers' files (default: a temporary one)")
 	asJSON := flags.Bool("json", false, "print results as JSON")
 	flags.Usage = func() {
-		fmt.Fprintln(std.err, "Usage: app lab [flags] [EXPERIMENT…]   (all of them if none is named)")
+		fmt.Fprintln(flags.Output(), "Usage: app lab [flags] [EXPERIMENT…]   (all of them if none is named)")
 		flags.PrintDefaults()
 	}
 	names, err := parseFlags(flags, args, std)
 	if err != nil {
 		return err
 	}
-	if *delay < 0 {
-		return fmt.Errorf("--delay %v: want 0 or more", *delay)
+	if err := errors.Join(checkEngine(*engine), checkDelay(*delay)); err != nil {
+		return err
 	}
 	experiments, err := chooseExperiments(names)
 	if err != nil {

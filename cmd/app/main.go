@@ -31,7 +31,10 @@ type streams struct{ out, err io.Writer }
 var errUsage = errors.New("usage")
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A reader that closes the pipe, as in app lab | head, must not end us before
+	// our servers are stopped.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	err := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr})
 	stop()
 	switch {
@@ -42,6 +45,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "app:", err)
 		os.Exit(1)
 	}
+}
+
+// stopSignals respects nohup, which ignores the hang-up for us.
+func stopSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 func run(ctx context.Context, args []string, std streams) error {
@@ -68,33 +80,4 @@ func run(ctx context.Context, args []string, std streams) error {
 		return errUsage
 	}
 	return command(ctx, args[1:], std)
-}
-
-// parseFlags allows flags after other arguments too, and returns the latter.
-func parseFlags(flags *flag.FlagSet, args []string, std streams) ([]string, error) {
-	flags.SetOutput(std.err)
-	var rest []string
-	for {
-		if err := flags.Parse(args); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				return nil, err
-			}
-			return nil, errUsage // flag has printed it
-		}
-		if flags.NArg() == 0 {
-			return rest, nil
-		}
-		rest = append(rest, flags.Arg(0))
-		args = flags.Args()[1:]
-	}
-}
-
-// noArguments is parseFlags for commands that take flags only.
-func noArguments(flags *flag.FlagSet, args []string, std streams) error {
-	rest, err := parseFlags(flags, args, std)
-	if err == nil && len(rest) > 0 {
-		fmt.Fprintf(std.err, "app %s: unexpected argument %q\n", flags.Name(), rest[0])
-		return errUsage
-	}
-	return err
 }

@@ -143,12 +143,13 @@ func (r *run) release(ctx context.Context) error {
 	if !r.held {
 		return nil
 	}
-	r.held = false
 	var errs []error
 	for _, replica := range r.Stack.Replicas() {
 		errs = append(errs, replica.ResumeApply(ctx))
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	r.held = err != nil // close tries again
+	return err
 }
 
 func (r *run) close() error {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"freshread/internal/dbroute"
+)
+
+// parseFlags allows flags after other arguments too, and returns the latter.
+func parseFlags(flags *flag.FlagSet, args []string, std streams) ([]string, error) {
+	flags.SetOutput(io.Discard) // package flag would print all flags below an error
+	var rest []string
+	for {
+		err := flags.Parse(args)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			flags.SetOutput(std.out)
+			flags.Usage()
+			return nil, err
+		case err != nil:
+			fmt.Fprintf(std.err, "app %s: %v (app %[1]s -h lists the flags)\n", flags.Name(), err)
+			return nil, errUsage
+		case flags.NArg() == 0:
+			return rest, nil
+		}
+		rest = append(rest, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
+}
+
+// noArguments is parseFlags for commands that take flags only.
+func noArguments(flags *flag.FlagSet, args []string, std streams) error {
+	rest, err := parseFlags(flags, args, std)
+	if err == nil && len(rest) > 0 {
+		fmt.Fprintf(std.err, "app %s: unexpected argument %q\n", flags.Name(), rest[0])
+		return errUsage
+	}
+	return err
+}
+
+// checkEngine refuses what reads cannot be routed on. Open knows why, and
+// connects to nothing.
+func checkEngine(name string) error {
+	cluster, err := dbroute.Open(dbroute.Config{Name: "engine", Primary: name + "://localhost"})
+	if err != nil {
+		return fmt.Errorf("--engine %s: %w", name, err)
+	}
+	return cluster.Close()
+}
+
+// maxDelay is more than anybody waits for, and less than servers refuse.
+const maxDelay = 24 * time.Hour
+
+func checkDelay(d time.Duration) error {
+	if d < 0 || d > maxDelay {
+		return fmt.Errorf("--delay %v: want 0 to %v", d, maxDelay)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"freshread/internal/lab"
+	"freshread/internal/stack"
+	"freshread/internal/stack/stacktest"
+)
+
+const password = "hunter2"
+
+// configured is the environment of a site on a database of the shared servers.
+func configured(t *testing.T) (environment, *stack.Stack, string) {
+	t.Helper()
+	servers := stacktest.Pair(t)
+	database := stacktest.Database(t, servers)
+	env := environment{
+		"DATABASE_PRIMARY_URL":  servers.Primary().URL(database),
+		"DATABASE_REPLICA_URLS": servers.Replicas()[0].URL(database),
+		"SESSION_KEYS":          strings.Repeat("0123456789abcdef", 4),
+		"SECURE_COOKIES":        "false",
+		"SHOW_READS":            "true",
+		"CHECK_TIMEOUT":         "5s", // of a busy machine
+		"ADDR":                  "127.0.0.1:0",
+	}
+	return env, servers, database
+}
+
+// with returns a copy in which some variables have other values.
+func (e environment) with(changes environment) environment {
+	changed := environment{}
+	for _, from := range []environment{e, changes} {
+		for name, value := range from {
+			changed[name] = value
+		}
+	}
+	return changed
+}
+
+func (a *app) serving(t *testing.T) (addr string) {
+	t.Helper()
+	return a.says(t, &a.errOut, `"msg":"serving","addr":"([^"]+)"`)
+}
+
+func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
+	env, _, _ := configured(t)
+	stdout, stderr := runs(t, env, 1, "serve")
+	wantOneLine(t, stderr, "the primary's schema is not up to date: run app migrate first")
+	if stdout != "" {
+		t.Errorf("stdout is %q", stdout)
+	}
+}
+
+func TestMigrateThenServe(t *testing.T) {
+	env, servers, _ := configured(t)
+	for _, want := range []string{"applied 00001_posts.sql\n", "nothing to do\n"} {
+		if stdout, _ := runs(t, env, 0, "migrate"); stdout != want {
+			t.Errorf("migrate prints %q, want %q", stdout, want)
+		}
+	}
+	stacktest.Applied(t, servers)
+
+	site := start(t, env, "serve")
+	addr := site.serving(t)
+	resume := stacktest.Pause(t, servers)
+	visitor := newBrowser(t, "http://"+addr)
+	post := visitor.submit(t, "/posts/new", "First")
+	if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
+		t.Errorf("before the replica has applied it the page shows %+v, want %+v", got, want)
+	}
+	resume()
+	stacktest.Applied(t, servers)
+	if got, want := visitor.see(t, post), (seen{"First", "2", "commit reached"}); got != want {
+		t.Errorf("once the replica has applied it the page shows %+v, want %+v", got, want)
+	}
+
+	const states = "server 1 (primary): up\nserver 2 (replica): up\n"
+	if stdout, _ := runs(t, nil, 0, "healthcheck", "--addr", addr); stdout != states {
+		t.Errorf("healthcheck prints %q, want %q", stdout, states)
+	}
+	if stdout, _ := runs(t, environment{"ADDR": addr}, 0, "healthcheck"); stdout != states {
+		t.Errorf("healthcheck with ADDR prints %q, want %q", stdout, states)
+	}
+
+	_, stderr := runs(t, env.with(environment{"ADDR": addr}), 1, "serve")
+	wantOneLine(t, lastLine(stderr), "ADDR: listen tcp "+addr)
+
+	site.signal(t, syscall.SIGTERM)
+	site.wantExit(t, 0)
+	_, stderr = runs(t, nil, 1, "healthcheck", "--addr", addr)
+	wantOneLine(t, stderr, "connection refused")
+}
+
+// The app may run in any number of processes: what one has written, all know.
+func TestMarkerCountsInEveryProcess(t *testing.T) {
+	env, servers, _ := configured(t)
+	runs(t, env, 0, "migrate")
+	stacktest.Applied(t, servers)
+	stacktest.Pause(t, servers)
+	first, second := start(t, env, "serve"), start(t, env, "serve")
+	visitor := newBrowser(t, "http://"+first.serving(t))
+	post := visitor.submit(t, "/posts/new", "First")
+	visitor.site = "http://" + second.serving(t)
+	if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
+		t.Errorf("the other process shows %+v, want %+v", got, want)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	return lines[len(lines)-1] + "\n"
+}
+
+func TestHealthcheckFailsWhileTheSiteIsNotReady(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	stacktest.Must(t, err)
+	defer listener.Close()
+	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, r.URL.Path)
+	}))
+	stdout, stderr := runs(t, nil, 1, "healthcheck", "--addr", listener.Addr().String())
+	wantOneLine(t, stderr, "503 Service Unavailable")
+	if stdout != "/readyz\n" {
+		t.Errorf("it prints %q", stdout)
+	}
+}
+
+func TestRequestUnderWayIsFinishedAfterSIGTERM(t *testing.T) {
+	env, servers, database := configured(t)
+	runs(t, env, 0, "migrate")
+	site := start(t, env, "serve")
+	addr := site.serving(t)
+	visitor := newBrowser(t, "http://"+addr)
+	post := visitor.submit(t, "/posts/new", "First")
+
+	primary := openPrimary(t, servers, database)
+	lock, err := primary.Begin()
+	stacktest.Must(t, err)
+	defer lock.Rollback()
+	_, err = lock.Exec(`SELECT FROM posts FOR UPDATE`)
+	stacktest.Must(t, err)
+
+	answer := make(chan string, 1)
+	go func() {
+		response, err := visitor.send(post, url.Values{"title": {"Second"}, "body": {"Text"}})
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		answer <- response.Status
+	}()
+	eventually(t, "the save waits for the lock", func() bool {
+		var waiting int
+		stacktest.Must(t, primary.QueryRow(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+		return waiting == 1
+	})
+	site.signal(t, syscall.SIGTERM)
+	eventually(t, "the site takes no more requests", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	stacktest.Must(t, lock.Rollback())
+	if got, want := <-answer, "303 See Other"; got != want {
+		t.Errorf("the save is answered with %q, want %q", got, want)
+	}
+	site.wantExit(t, 0)
+	var title string
+	stacktest.Must(t, primary.QueryRow(`SELECT title FROM posts`).Scan(&title))
+	if title != "Second" {
+		t.Errorf("the title is %q", title)
+	}
+}
+
+func openPrimary(t *testing.T, servers *stack.Stack, database string) *sql.DB {
+	t.Helper()
+	cluster, err := lab.OpenCluster(servers, database, slog.New(slog.DiscardHandler))
+	stacktest.Must(t, err)
+	t.Cleanup(func() { stacktest.Must(t, cluster.Close()) })
+	return cluster.PrimaryDB()
+}
+
+func TestServeNamesTheVariableThatIsWrong(t *testing.T) {
+	right := environment{
+		"DATABASE_PRIMARY_URL": "postgres://app:" + password + "@127.0.0.1:1/freshread",
+		"SESSION_KEYS":         strings.Repeat("0123456789abcdef", 4),
+	}
+	for _, c := range []struct{ name, value, want string }{
+		{"DATABASE_PRIMARY_URL", "", "should not be empty"},
+		{"DATABASE_PRIMARY_URL", "sqlite:///var/lib/app.db", "SQLite has no replicas"},
+		{"DATABASE_PRIMARY_URL", "sqlserver://sa:" + password + "@db", "SQL Server tells a client no position"},
+		{"DATABASE_PRIMARY_URL", "host=db password=" + password, "unsupported"},
+		{"DATABASE_PRIMARY_URL", "postgres://app:" + password + "%zz@db/freshread", "not a URL"},
+		{"DATABASE_PRIMARY_URL", "postgres://app:" + password + "@db:77777/freshread", "invalid port"},
+		{"DATABASE_PRIMARY_URL", "postgres://db/freshread?sslmode=odd&password=" + password, "sslmode"},
+		{"DATABASE_REPLICA_URLS", "postgres://app:" + password + "@db/freshread,sqlite://b", "open replica 2: unsupported database: SQLite"},
+		{"DATABASE_REPLICA_URLS", "postgres://app:" + password + "@db/freshread,", "open replica 2"},
+		{"CLUSTER_NAME", "The Cluster", "want lower-case letters"},
+		{"DATABASE_MAX_OPEN_CONNS", "none", "invalid syntax"},
+		{"DATABASE_MAX_OPEN_CONNS", "0", "want at least 1"},
+		{"CHECK_TIMEOUT", "0s", "want more than 0"},
+		{"COMMIT_TIMEOUT", "-1s", "want more than 0"},
+		{"READ_STRATEGY", "maybe", "want commit, window or none"},
+		{"READ_WINDOW", "soon", "invalid duration"},
+		{"READ_WINDOW", "0s", "want more than 0"},
+		{"SESSION_KEYS", "", "should not be empty"},
+		{"SESSION_KEYS", password, "want at least 32 random bytes"},
+		{"SESSION_KEYS", strings.Repeat("0123456789abcdef", 4) + ",0123", "key 2: want at least 32 random bytes"},
+		{"SECURE_COOKIES", "perhaps", "invalid syntax"},
+		{"DEMO", "perhaps", "invalid syntax"},
+		{"SHOW_READS", "perhaps", "invalid syntax"},
+		{"LOG_FORMAT", "xml", "want json or text"},
+		{"LOG_LEVEL", "loud", "unknown name"},
+	} {
+		t.Run(c.name+"="+c.value, func(t *testing.T) {
+			stdout, stderr := runs(t, right.with(environment{c.name: c.value}), 1, "serve")
+			wantOneLine(t, stderr, c.name)
+			wantOneLine(t, stderr, c.want)
+			wantNoPassword(t, stdout+stderr)
+		})
+	}
+}
+
+func TestServeNamesWhatIsMissing(t *testing.T) {
+	for _, command := range []string{"serve", "migrate"} {
+		_, stderr := runs(t, nil, 1, command)
+		for _, name := range []string{"DATABASE_PRIMARY_URL", "SESSION_KEYS"} {
+			if !strings.Contains(stderr, name) {
+				t.Errorf("app %s says %q, not %s", command, stderr, name)
+			}
+		}
+	}
+}
+
+func TestErrorsHideThePassword(t *testing.T) {
+	env, servers, database := configured(t)
+	wrong := "postgres://app:" + password + "@" + servers.Primary().Addr() + "/" + database
+	nobody := "postgres://app:" + password + "@127.0.0.1:1/" + database
+	for _, primary := range []string{wrong, nobody} {
+		for _, command := range []string{"serve", "migrate"} {
+			stdout, stderr := runs(t, env.with(environment{"DATABASE_PRIMARY_URL": primary}), 1, command)
+			if !strings.Contains(stderr, "check primary") {
+				t.Errorf("app %s says %q", command, stderr)
+			}
+			wantNoPassword(t, stdout+stderr)
+		}
+	}
+
+	// A replica that cannot be reached is logged.
+	runs(t, env, 0, "migrate")
+	site := start(t, env.with(environment{"DATABASE_REPLICA_URLS": nobody + "," + wrong}), "serve")
+	site.serving(t)
+	if got := strings.Count(site.errOut.String(), "replica cannot be reached"); got != 2 {
+		t.Errorf("%d replicas cannot be reached, want 2", got)
+	}
+	site.signal(t, os.Interrupt)
+	site.wantExit(t, 0)
+	wantNoPassword(t, site.errOut.String())
+}
+
+func wantNoPassword(t *testing.T, text string) {
+	t.Helper()
+	if strings.Contains(text, password) {
+		t.Errorf("the password is in %q", text)
+	}
+}

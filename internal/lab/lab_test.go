@@ -1,0 +1,163 @@
+package lab_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/lab"
+	"freshread/internal/site"
+	"freshread/internal/stack"
+	"freshread/internal/stack/stacktest"
+	"freshread/internal/web"
+	"freshread/migrations"
+)
+
+func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
+
+// newRunner runs experiments on the shared servers, which it pauses.
+func newRunner(t *testing.T) *lab.Runner {
+	t.Helper()
+	servers := stacktest.Pair(t)
+	log := slog.New(slog.DiscardHandler)
+	cluster, err := lab.OpenCluster(servers, stacktest.Database(t, servers), log)
+	stacktest.Must(t, err)
+	t.Cleanup(func() { stacktest.Must(t, cluster.Close()) })
+	_, err = migrations.Up(stacktest.Context(t), cluster.PrimaryDB(), log)
+	stacktest.Must(t, err)
+	return &lab.Runner{Stack: servers, Cluster: cluster, Log: log}
+}
+
+func run(t *testing.T, runner *lab.Runner, e lab.Experiment) *lab.Result {
+	t.Helper()
+	result, err := runner.Run(stacktest.Context(t), e)
+	stacktest.Must(t, err)
+	return result
+}
+
+func transcript(t *testing.T, result *lab.Result) string {
+	t.Helper()
+	var text strings.Builder
+	stacktest.Must(t, result.Print(&text))
+	return text.String()
+}
+
+func wantOK(t *testing.T, result *lab.Result) {
+	t.Helper()
+	if !result.OK() {
+		t.Errorf("not as expected:\n%s", transcript(t, result))
+	}
+}
+
+func TestEveryExperimentShowsItsBugAndItsCure(t *testing.T) {
+	runner := newRunner(t)
+	for _, e := range lab.Experiments() {
+		t.Run(e.Name, func(t *testing.T) { wantOK(t, run(t, runner, e)) })
+	}
+}
+
+// The replica of the demo is late and not paused, and nobody holds it for the
+// experiment.
+func TestExperimentOnALateReplica(t *testing.T) {
+	runner := newRunner(t)
+	runner.Lag = 2 * time.Second // so long that a busy machine has read the page by then
+	setDelay(t, runner.Stack, runner.Lag)
+	wantOK(t, run(t, runner, experiment(t, "no-routing")))
+}
+
+func setDelay(t *testing.T, servers *stack.Stack, delay time.Duration) {
+	t.Helper()
+	for _, replica := range servers.Replicas() {
+		stacktest.Must(t, replica.SetDelay(stacktest.Context(t), delay))
+		t.Cleanup(func() { stacktest.Must(t, replica.SetDelay(context.Background(), 0)) })
+	}
+}
+
+func experiment(t *testing.T, name string) lab.Experiment {
+	t.Helper()
+	for _, e := range lab.Experiments() {
+		if e.Name == name {
+			return e
+		}
+	}
+	t.Fatalf("no experiment %s", name)
+	return lab.Experiment{}
+}
+
+// A lab that called everything a success would prove nothing.
+func TestCheckerNoticesWhatDoesNotShow(t *testing.T) {
+	runner := newRunner(t)
+	for _, e := range lab.Experiments() {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Run("cure that does not work", func(t *testing.T) {
+				e := e
+				e.Fixed.Setup = e.Broken.Setup
+				result := run(t, runner, e)
+				wantProblems(t, result, false, true)
+			})
+			t.Run("bug that does not show", func(t *testing.T) {
+				e := e
+				e.Broken.Setup = e.Fixed.Setup
+				result := run(t, runner, e)
+				wantProblems(t, result, true, false)
+			})
+		})
+	}
+}
+
+// wantProblems fails the test unless the result has problems on just these sides.
+func wantProblems(t *testing.T, result *lab.Result, broken, fixed bool) {
+	t.Helper()
+	has := func(side lab.SideResult) bool {
+		for _, o := range side.Observations {
+			if o.Problem != "" {
+				return true
+			}
+		}
+		return false
+	}
+	if result.OK() || has(result.Broken) != broken || has(result.Fixed) != fixed {
+		t.Errorf("OK is %v, want problems on the broken side: %v, on the fixed side: %v\n%s",
+			result.OK(), broken, fixed, transcript(t, result))
+	}
+	if !strings.Contains(transcript(t, result), "NOT AS EXPECTED") {
+		t.Errorf("the transcript does not say what is wrong:\n%s", transcript(t, result))
+	}
+}
+
+// An experiment holds the replica. Whoever comes next needs one that applies.
+func TestInterruptedRunLeavesReplicasThatApply(t *testing.T) {
+	runner := newRunner(t)
+	for name, steps := range map[string][]lab.Step{
+		"while it waits":                {{Do: lab.Save}, {Do: lab.Visit}, {Do: lab.AwaitLongWindow}},
+		"while it releases the replica": {{Do: lab.Save}, {Do: lab.Visit}, {Do: lab.AwaitApplied}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(stacktest.Context(t))
+			e := experiment(t, "no-routing")
+			e.Steps = steps
+			e.Fixed.Setup = func(cfg *site.Config, _ lab.Times) {
+				cfg.AfterLoad = []web.Middleware{afterVisit(interrupt)}
+			}
+			if _, err := runner.Run(ctx, e); err == nil {
+				t.Fatal("the run was not interrupted")
+			}
+			stacktest.Applied(t, runner.Stack)
+		})
+	}
+}
+
+// afterVisit calls f as soon as a request is answered.
+func afterVisit(f func()) web.Middleware {
+	return web.Middleware{Name: "afterVisit", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			context.AfterFunc(c.Request().Context(), f)
+			return next(c)
+		}
+	}}
+}
