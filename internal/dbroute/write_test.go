@@ -175,13 +175,14 @@ func TestCommitHook(t *testing.T) {
 	var got []dbroute.Marker
 	fail := errors.New("no room for it")
 	var inTx error
-	scope.OnCommit(dbroute.CommitHook{
+	hook := dbroute.CommitHook{
 		InTx: func(ctx context.Context, tx *dbroute.Tx) error {
 			_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('by the hook')`)
 			return errors.Join(err, inTx)
 		},
 		After: func(ctx context.Context, m dbroute.Marker) { got = append(got, m) },
-	})
+	}
+	scope.OnCommit(func() dbroute.CommitHook { return hook })
 	kept := func() int {
 		return count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text = 'by the hook'`)
 	}
