@@ -204,3 +204,22 @@ func TestCommitHook(t *testing.T) {
 	}
 	e.want(ctx, "new", 1, dbroute.AfterWrite)
 }
+
+// The hook may need a connection of the pool that the write came from.
+func TestCommitHookHasAConnection(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config
+	cfg.MaxOpenConns = 1
+	e.Cluster = openCluster(t, cfg)
+	ctx, scope := e.request(dbroute.Marker{})
+	var err error
+	scope.OnCommit(func() dbroute.CommitHook {
+		return dbroute.CommitHook{After: func(ctx context.Context, _ dbroute.Marker) {
+			err = e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil })
+		}}
+	})
+	e.write(ctx, "new")
+	if err != nil {
+		t.Error(err)
+	}
+}

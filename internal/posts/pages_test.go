@@ -273,6 +273,11 @@ func TestPrimaryDown(t *testing.T) {
 		Want(http.StatusServiceUnavailable, "textarea[name=body]", "My text")
 	user.Post(path+"/comments", "body", "My comment").
 		Want(http.StatusServiceUnavailable, "textarea[name=body]", "My comment")
+	p := user.Post("/profile/password", "current", user.Password, "password", "another password")
+	p.Want(http.StatusServiceUnavailable, "h1", down)
+	if html, _ := p.Html(); strings.Contains(html, user.Password) || strings.Contains(html, "another password") {
+		t.Error("the page repeats a password")
+	}
 	visitor.Post("/login", "email", user.Email, "password", user.Password).
 		Want(http.StatusServiceUnavailable, ".problem strong", down+".")
 
