@@ -137,9 +137,3 @@ func (g *Guard) cover(ctx context.Context, userID, writes int64, m dbroute.Marke
 		g.log.WarnContext(ctx, "commit ID of a user not saved", "user", userID, "error", err)
 	}
 }
-
-// created covers the commit of a sign-up, for which there was no user yet who
-// could have had a hook.
-func (g *Guard) created(ctx context.Context, userID int64) {
-	g.cover(context.WithoutCancel(ctx), userID, 1, g.main.Scope(ctx).Outcome().Marker)
-}

@@ -15,7 +15,6 @@ import (
 // Pages serves sign-up, log-in, log-out and the profile.
 type Pages struct {
 	store     *Store
-	guard     *Guard
 	cookies   *Cookies
 	passwords *Passwords
 	html      *web.Renderer
@@ -36,8 +35,8 @@ type DemoAccount struct {
 }
 
 // NewPages returns the pages of auth.
-func NewPages(store *Store, guard *Guard, cookies *Cookies, passwords *Passwords, html *web.Renderer, demo Demo) *Pages {
-	return &Pages{store, guard, cookies, passwords, html, demo}
+func NewPages(store *Store, cookies *Cookies, passwords *Passwords, html *web.Renderer, demo Demo) *Pages {
+	return &Pages{store, cookies, passwords, html, demo}
 }
 
 // Register adds the routes. The guard, the strategy and Load must be in the
@@ -90,7 +89,7 @@ func (p *Pages) signUp(c echo.Context) error {
 		return err
 	}
 	login := newSession()
-	id, err := p.store.create(ctx, User{Name: form.Name, Email: form.Email}, hash, login)
+	err = p.store.create(ctx, User{Name: form.Name, Email: form.Email}, hash, login)
 	switch {
 	case errors.Is(err, ErrEmailTaken):
 		form.EmailError = "There is an account with this address. Log in instead?"
@@ -98,7 +97,6 @@ func (p *Pages) signUp(c echo.Context) error {
 	case err != nil:
 		return web.OnPage(err, "signup", newSignUpPage(form))
 	}
-	p.guard.created(ctx, id)
 	if err := p.cookies.set(c.Request(), c.Response(), login); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"freshread/internal/dbroute"
 )
@@ -64,20 +63,18 @@ func (s *Store) credentials(ctx context.Context, query string, key any) (credent
 
 // create saves a new user with a session to begin with. The address is checked
 // by the primary's unique index, since no replica can say that it is free.
-func (s *Store) create(ctx context.Context, u User, hash string, first session) (id int64, err error) {
-	err = s.db.Write(ctx, "users.Create", func(ctx context.Context, tx *dbroute.Tx) error {
-		// writes is 1 and covered 0 until the guard has the commit ID.
-		id, err = tx.InsertID(ctx, `INSERT INTO users (name, email, password_hash, writes, written_ms) VALUES (?, ?, ?, 1, ?)`,
-			u.Name, u.Email, hash, time.Now().UnixMilli())
+func (s *Store) create(ctx context.Context, u User, hash string, first session) error {
+	err := s.db.Write(ctx, "users.Create", func(ctx context.Context, tx *dbroute.Tx) error {
+		id, err := tx.InsertID(ctx, `INSERT INTO users (name, email, password_hash) VALUES (?, ?, ?)`, u.Name, u.Email, hash)
 		if err != nil {
 			return err
 		}
 		return first.insert(ctx, tx, id)
 	})
 	if dbroute.IsDuplicateKey(err) {
-		return 0, fmt.Errorf("sign up: %w", ErrEmailTaken)
+		return fmt.Errorf("sign up: %w", ErrEmailTaken)
 	}
-	return id, err
+	return err
 }
 
 // UpdateProfile saves what a user says of himself.

@@ -96,7 +96,7 @@ func New(cfg Config) (*Site, error) {
 		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads), cfg.strategy(routes, markers)).
 		With(cfg.BeforeLoad...).
 		With(guard.Load(users))
-	auth.NewPages(users, guard, cookies, auth.NewPasswords(cfg.PasswordCost), html, cfg.demoAuth()).Register(pages)
+	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), html, cfg.demoAuth()).Register(pages)
 	posts.NewPages(posts.NewStore(cfg.Router), users, html, cfg.check()).Register(pages, cfg.AfterLoad...)
 
 	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil

@@ -64,9 +64,8 @@ func check(clean func(string) (string, bool), typed, name string, limit int) (va
 // LocalPath returns path if it is one of this site, else the front page: a form
 // must not send anybody elsewhere.
 func LocalPath(path string) string {
-	u, err := url.Parse(path)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/") ||
-		strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+	// Browsers take a backslash for a slash and drop line ends and tabs.
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
 		return "/"
 	}
 	return path
