@@ -26,18 +26,30 @@ type Site struct {
 	Window    time.Duration
 }
 
+// Strategies are those that a visitor of a demo can choose from.
+func (Site) Strategies() []string { return []string{"commit", "window", "none"} }
+
 // Base is what every page's data embeds.
 type Base struct {
 	Site
 	Title     string
 	Path      string
 	RequestID string
+	Viewer    Viewer
+	Flash     string   // what the form before this page has done
+	Stale     string   // what the primary already has, if this page is old
 	Problem   *Problem // an error to show on this page
 	Reads     *Reads   // nil if the reads bar is off
 }
 
 // Common gives package web access to the base of any page.
 func (b *Base) Common() *Base { return b }
+
+// Viewer is who is signed in; the zero Viewer is nobody.
+type Viewer struct {
+	ID   int64
+	Name string
+}
 
 // Problem is an error in the user's words.
 type Problem struct{ Title, Text string }
@@ -47,10 +59,26 @@ type ErrorPage struct {
 	Base
 	Status int
 	Text   string
+	Again  *Again // what was sent, if it was a form
+}
+
+// Again is a form that can be sent again as it was.
+type Again struct {
+	Action string
+	Fields []Field
+}
+
+// Field is a field of a form.
+type Field struct {
+	Name, Value string
+	Hidden      bool
 }
 
 // Reads is the bar at the foot of a page that says what was read and where.
-type Reads struct{ Accesses []Access }
+type Reads struct {
+	Guard    []Access // what says whether the session is valid; not part of the page
+	Accesses []Access
+}
 
 // Access is one read or write.
 type Access struct {

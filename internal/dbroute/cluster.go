@@ -90,6 +90,16 @@ func Open(cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
+// PrimaryOnly returns a cluster of another name that has the same primary and no
+// replicas, for what must never be stale. Its scopes are its own, so what it
+// writes moves none of c's reads. It uses c's connections and ends with c.
+func (c *Cluster) PrimaryOnly(name string) *Cluster {
+	only := &Cluster{cfg: c.cfg, engine: c.engine, log: c.log, primary: c.primary}
+	only.cfg.Name, only.cfg.Replicas = name, nil
+	only.rebinder.rewrite = c.rebinder.rewrite
+	return only
+}
+
 // Name returns the configured name.
 func (c *Cluster) Name() string { return c.cfg.Name }
 

@@ -48,7 +48,13 @@ type engine interface {
 
 	// fault classifies an error of a statement or a connection.
 	fault(err error) fault
+
+	// duplicateKey reports whether a unique index refused a row.
+	duplicateKey(err error) bool
 }
+
+// engines are all there are.
+func engines() []engine { return []engine{postgres{}} }
 
 // identity is what a connection learns about its server when it opens.
 type identity struct {

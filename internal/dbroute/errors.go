@@ -26,3 +26,14 @@ var (
 	errWrongRole     = errors.New("wrong role")
 	errReplaced      = errors.New("server was restarted or replaced since it was asked")
 )
+
+// IsDuplicateKey reports whether a write failed since a unique index has such a
+// row already.
+func IsDuplicateKey(err error) bool {
+	for _, e := range engines() {
+		if err != nil && e.duplicateKey(err) {
+			return true
+		}
+	}
+	return false
+}

@@ -112,7 +112,7 @@ func ExampleCluster_HasCommitID() {
 	received, err := cluster.ParseCommitID(message)
 	must(err)
 	ctx, scope = cluster.NewScope(context.Background())
-	scope.RouteAnywhere()
+	scope.RouteAnywhere(dbroute.Marker{})
 	has, err := cluster.HasCommitID(ctx, received, 5*time.Second)
 	must(err)
 	fmt.Println("the replica has it:", has)

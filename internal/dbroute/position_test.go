@@ -17,7 +17,7 @@ func TestHasCommitIDWaits(t *testing.T) {
 	resume := e.pause()
 	marker := e.markerOf("new")
 	ctx, scope := e.NewScope(stacktest.Context(t))
-	scope.RouteAnywhere()
+	scope.RouteAnywhere(dbroute.Marker{})
 
 	start := time.Now()
 	has, err := e.HasCommitID(ctx, marker.Commit, 250*time.Millisecond)
@@ -63,7 +63,7 @@ func TestHasCommitIDEndsWithItsContext(t *testing.T) {
 	e.pause()
 	marker := e.markerOf("new")
 	ctx, scope := e.NewScope(stacktest.Context(t))
-	scope.RouteAnywhere()
+	scope.RouteAnywhere(dbroute.Marker{})
 	gone, leave := context.WithCancel(ctx)
 	time.AfterFunc(50*time.Millisecond, leave)
 	if has, err := e.HasCommitID(gone, marker.Commit, time.Minute); has || !errors.Is(err, context.Canceled) {
@@ -109,7 +109,7 @@ func TestCommitIDCoversAnAsynchronousCommit(t *testing.T) {
 			return err
 		}))
 		replica, anywhere := e.NewScope(stacktest.Context(t))
-		anywhere.RouteAnywhere()
+		anywhere.RouteAnywhere(dbroute.Marker{})
 		has, err := e.HasCommitID(replica, scope.Outcome().Marker.Commit, 20*time.Second)
 		if !has || err != nil {
 			t.Fatalf("the replica does not reach commit %d: %v, %v", i, has, err)
@@ -148,7 +148,7 @@ func TestCommitAtAPageEdgeIsReachedAtOnce(t *testing.T) {
 			t.Errorf("attempt %d: commit ID %s for the insert position %X", attempt, id, at)
 		}
 		ctx, scope := e.NewScope(stacktest.Context(t))
-		scope.RouteAnywhere()
+		scope.RouteAnywhere(dbroute.Marker{})
 		if has, err := e.HasCommitID(ctx, id, 2*time.Second); !has || err != nil {
 			t.Errorf("attempt %d: not reached: %v, %v", attempt, has, err)
 		}

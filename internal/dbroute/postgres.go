@@ -202,6 +202,11 @@ func (postgres) fault(err error) fault {
 	return faultNone
 }
 
+func (postgres) duplicateKey(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "23505" // unique_violation
+}
+
 // walPosition is a commit ID taken apart.
 type walPosition struct {
 	timeline uint32

@@ -82,7 +82,7 @@ func TestReadWithoutDecisionUsesPrimary(t *testing.T) {
 		cfg := e.config
 		cfg.Name = "reports"
 		ctx, scope := openCluster(t, cfg).NewScope(stacktest.Context(t))
-		scope.RouteAnywhere()
+		scope.RouteAnywhere(dbroute.Marker{})
 		if got, want := e.see(ctx), (seen{"new", 1, ""}); got != want {
 			t.Errorf("read %+v, want %+v", got, want)
 		}

@@ -25,7 +25,7 @@ type Scope struct {
 	healed   bool     // carried was unknown and is known now
 	settled  bool     // no read needs carried any longer
 	written  Marker   // this scope's own writes
-	hook     CommitHook
+	newHook  func() CommitHook
 	accesses []Access
 	buf      [4]Access // spares the usual page an allocation
 }
@@ -125,17 +125,17 @@ type CommitHook struct {
 	// rolls back.
 	InTx func(context.Context, *Tx) error
 	// After runs once the transaction has committed, with the marker of that
-	// commit, and does not end early when the client goes away. If it is not
-	// run, because the process died or the outcome is unknown, only what InTx
+	// commit. It has the commit timeout, and does not end early when the client
+	// goes away. If it is not run, because the process died or the outcome is unknown, only what InTx
 	// has left behind tells of the commit.
 	After func(context.Context, Marker)
 }
 
-// OnCommit sets the hook for the scope's writes from here on.
-func (s *Scope) OnCommit(h CommitHook) {
+// OnCommit sets what makes the hook for each of the scope's writes from here on.
+func (s *Scope) OnCommit(newHook func() CommitHook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hook = h
+	s.newHook = newHook
 }
 
 func (s *Scope) commitHook() CommitHook {
@@ -143,8 +143,12 @@ func (s *Scope) commitHook() CommitHook {
 		return CommitHook{}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hook
+	newHook := s.newHook
+	s.mu.Unlock()
+	if newHook == nil {
+		return CommitHook{}
+	}
+	return newHook()
 }
 
 // Outcome is what a response has to tell the client's markers.

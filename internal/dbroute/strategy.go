@@ -42,10 +42,12 @@ func (s *Scope) RouteByWindow(m Marker, window time.Duration) {
 	}
 }
 
-// RouteAnywhere sends the scope's reads to a replica, however stale.
-func (s *Scope) RouteAnywhere() {
+// RouteAnywhere sends the scope's reads to a replica, however stale. It keeps m
+// for the client, who may be routed better next time.
+func (s *Scope) RouteAnywhere(m Marker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.carried = m
 	s.replica = StrategyNone
 }
 

@@ -34,6 +34,6 @@ func TestStrategyNoneReadsTheReplica(t *testing.T) {
 	e.pause()
 	e.markerOf("new")
 	ctx, scope := e.NewScope(stacktest.Context(t))
-	scope.RouteAnywhere()
+	scope.RouteAnywhere(dbroute.Marker{})
 	e.want(ctx, "old", 2, dbroute.StrategyNone)
 }

@@ -47,6 +47,7 @@ type openTx struct {
 	tx    *Tx
 	who   identity
 	scope *Scope
+	hook  CommitHook
 	touch bool
 	err   error // of a nested Write, which rolls the whole back
 }
@@ -101,8 +102,11 @@ func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) e
 	if o.err != nil {
 		return o.err
 	}
-	if hook := o.scope.commitHook(); hook.InTx != nil && !o.touch {
-		return hook.InTx(ctx, o.tx)
+	if !o.touch {
+		o.hook = o.scope.commitHook()
+	}
+	if o.hook.InTx != nil {
+		return o.hook.InTx(ctx, o.tx)
 	}
 	return nil
 }
@@ -144,9 +148,8 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 	case err == nil && !open.touch:
 		m := c.capture(ctx, conn)
 		s.wrote(m)
-		if hook := s.commitHook(); hook.After != nil {
-			hook.After(context.WithoutCancel(ctx), m)
-		}
+		conn.Close() // the hook may need one from the same pool
+		c.afterCommit(ctx, open.hook, m)
 	case errors.Is(err, ErrCommitUnknown) && !open.touch:
 		s.wrote(Marker{Written: writtenAt(time.Now()), Unknown: true})
 	}
@@ -190,6 +193,15 @@ func (c *Cluster) commitError(err error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return fmt.Errorf("commit: %w: %w", ErrCommitUnknown, err)
+}
+
+func (c *Cluster) afterCommit(ctx context.Context, hook CommitHook, m Marker) {
+	if hook.After == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.CommitTimeout)
+	defer cancel()
+	hook.After(ctx, m)
 }
 
 // capture returns the marker of the commit that conn has just made. The write

@@ -175,13 +175,14 @@ func TestCommitHook(t *testing.T) {
 	var got []dbroute.Marker
 	fail := errors.New("no room for it")
 	var inTx error
-	scope.OnCommit(dbroute.CommitHook{
+	hook := dbroute.CommitHook{
 		InTx: func(ctx context.Context, tx *dbroute.Tx) error {
 			_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('by the hook')`)
 			return errors.Join(err, inTx)
 		},
 		After: func(ctx context.Context, m dbroute.Marker) { got = append(got, m) },
-	})
+	}
+	scope.OnCommit(func() dbroute.CommitHook { return hook })
 	kept := func() int {
 		return count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text = 'by the hook'`)
 	}
@@ -202,4 +203,23 @@ func TestCommitHook(t *testing.T) {
 		t.Errorf("after a failed hook: %v, %d rows, markers %+v", err, n, got)
 	}
 	e.want(ctx, "new", 1, dbroute.AfterWrite)
+}
+
+// The hook may need a connection of the pool that the write came from.
+func TestCommitHookHasAConnection(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config
+	cfg.MaxOpenConns = 1
+	e.Cluster = openCluster(t, cfg)
+	ctx, scope := e.request(dbroute.Marker{})
+	var err error
+	scope.OnCommit(func() dbroute.CommitHook {
+		return dbroute.CommitHook{After: func(ctx context.Context, _ dbroute.Marker) {
+			err = e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil })
+		}}
+	})
+	e.write(ctx, "new")
+	if err != nil {
+		t.Error(err)
+	}
 }

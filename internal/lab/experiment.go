@@ -16,6 +16,7 @@ import (
 type Experiment struct {
 	Name     string
 	Question string
+	Subject  Subject // what is saved and looked at
 	Broken   Side
 	Fixed    Side
 	Steps    []Step
@@ -46,7 +47,7 @@ type Action int
 
 const (
 	Visit            Action = iota // open the post's page
-	Save                           // save the post under its new title
+	Save                           // replace the subject's old value by the new one
 	AwaitShortWindow               // until Times.ShortWindow after the save has passed
 	AwaitLongWindow                // until Times.LongWindow after the save has passed
 	AwaitApplied                   // until the replica has applied the save
@@ -56,25 +57,38 @@ const (
 type Visitor string
 
 const (
-	Writer Visitor = "" // the one who saves
+	Writer Visitor = "" // a signed-in user, who saves
 	Other  Visitor = "another visitor"
 )
 
-// Want is what the post's page must show: the title, the server that the post
-// was read from, and why.
+// Subject is a value that the writer saves and that the post's page shows.
+type Subject struct {
+	Label    string // "title"
+	Old, New string
+	Selector string // where the page shows it
+	Read     string // the read that it comes from
+}
+
+var (
+	title = Subject{"title", "Q3 pricing", "Q3 pricing update", "[data-title]", "posts.ByID"}
+	name  = Subject{"name", "Mara", "Mara Lindqvist", "[data-viewer]", "users.ByID"}
+)
+
+// Want is what the post's page must show: the subject's old value or the new
+// one, the server that it was read from, and why.
 type Want struct {
-	Title  Title
+	Shows  Value
 	Role   dbroute.Role
 	Reason dbroute.Reason
 	// CommentsRole is the role of the server that the comments were read from,
-	// if it is another than the post's.
+	// if it is another than the subject's.
 	CommentsRole dbroute.Role
 }
 
-// Title says which of a post's two titles a page shows.
-type Title string
+// Value is one of a subject's two values.
+type Value string
 
 const (
-	OldTitle Title = "Q3 pricing"
-	NewTitle Title = "Q3 pricing update"
+	Old Value = "old"
+	New Value = "new"
 )

@@ -11,24 +11,24 @@ import (
 
 // Experiments returns all experiments, in the order to read them.
 func Experiments() []Experiment {
-	return []Experiment{noRouting, markerOrder, windowLength, otherVisitor}
+	return []Experiment{noRouting, markerOrder, rename, windowLength, otherVisitor}
 }
 
 // What pages show.
 var (
-	oldFromReplica  = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
-	newFromReplica  = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
-	untilApplied    = Want{Title: NewTitle, Role: dbroute.Primary, Reason: dbroute.CommitNotReached}
-	onceApplied     = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.CommitReached}
-	withinWindow    = Want{Title: NewTitle, Role: dbroute.Primary, Reason: dbroute.WithinWindow}
-	oldAfterWindow  = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.NoRecentWrite}
-	newAfterWindow  = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.NoRecentWrite}
-	oldNothingDue   = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.NoPendingCommit}
-	newNothingDue   = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.NoPendingCommit}
-	oldThenPrimary  = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
-	newThenPrimary  = Want{Title: NewTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
-	sharedOnPrimary = Want{Title: NewTitle, Role: dbroute.Primary, Reason: dbroute.PrimaryAskedFor}
-	sharedBefore    = Want{Title: OldTitle, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
+	oldFromReplica  = Want{Shows: Old, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
+	newFromReplica  = Want{Shows: New, Role: dbroute.Replica, Reason: dbroute.StrategyNone}
+	beforeTheSave   = Want{Shows: Old, Role: dbroute.Replica, Reason: dbroute.CommitReached}
+	untilApplied    = Want{Shows: New, Role: dbroute.Primary, Reason: dbroute.CommitNotReached}
+	onceApplied     = Want{Shows: New, Role: dbroute.Replica, Reason: dbroute.CommitReached}
+	withinWindow    = Want{Shows: New, Role: dbroute.Primary, Reason: dbroute.WithinWindow}
+	oldAfterWindow  = Want{Shows: Old, Role: dbroute.Replica, Reason: dbroute.NoRecentWrite}
+	newAfterWindow  = Want{Shows: New, Role: dbroute.Replica, Reason: dbroute.NoRecentWrite}
+	oldNothingDue   = Want{Shows: Old, Role: dbroute.Replica, Reason: dbroute.NoPendingCommit}
+	newNothingDue   = Want{Shows: New, Role: dbroute.Replica, Reason: dbroute.NoPendingCommit}
+	oldThenPrimary  = Want{Shows: Old, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
+	newThenPrimary  = Want{Shows: New, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
+	sharedOnPrimary = Want{Shows: New, Role: dbroute.Primary, Reason: dbroute.PrimaryAskedFor}
 )
 
 var byCommitID = Side{
@@ -38,6 +38,7 @@ var byCommitID = Side{
 
 var noRouting = Experiment{
 	Name:     "no-routing",
+	Subject:  title,
 	Question: "You save a new title and reload, while the replica is late. Which title do you see?",
 	Broken: Side{
 		Label: "reads go to the replica",
@@ -45,44 +46,60 @@ var noRouting = Experiment{
 	},
 	Fixed: byCommitID,
 	Steps: []Step{
-		{Do: Visit, Broken: oldFromReplica, Fixed: oldNothingDue},
+		{Do: Visit, Broken: oldFromReplica, Fixed: beforeTheSave},
 		{Do: Save},
 		{Do: Visit, Broken: oldFromReplica, Fixed: untilApplied},
 		{Do: Visit, Broken: oldFromReplica, Fixed: untilApplied},
 		{Do: AwaitApplied},
 		{Do: Visit, Broken: newFromReplica, Fixed: onceApplied},
-		{Do: Visit, Broken: newFromReplica, Fixed: newNothingDue},
 	},
 }
 
 var markerOrder = Experiment{
 	Name:     "marker-order",
+	Subject:  title,
 	Question: "The middleware that loads the post runs before the one that knows you have just written. What does the page show?",
-	Broken: Side{
-		Label: "marker applied after the post is loaded",
-		Setup: func(cfg *site.Config, t Times) {
-			n := &naive{cluster: cfg.Cluster, window: t.LongWindow}
-			cfg.Strategy = site.None
-			cfg.Router = n
-			cfg.BeforeLoad = []web.Middleware{n.remember()}
-			cfg.AfterLoad = []web.Middleware{n.applyMarker()}
-		},
+	Broken:   markerAfterLoad,
+	Fixed:    markerBeforeLoad,
+	Steps:    markerSteps,
+}
+
+var rename = Experiment{
+	Name:     "rename",
+	Question: "The middleware that loads the signed-in user runs before the one that knows you have just written. Whose name is in the navigation?",
+	Subject:  name,
+	Broken:   markerAfterLoad,
+	Fixed:    markerBeforeLoad,
+	Steps:    markerSteps,
+}
+
+var markerAfterLoad = Side{
+	Label: "marker applied after loading",
+	Setup: func(cfg *site.Config, t Times) {
+		n := &naive{cluster: cfg.Cluster, window: t.LongWindow}
+		cfg.Strategy = site.None
+		cfg.Router = n
+		cfg.BeforeLoad = []web.Middleware{n.remember()}
+		cfg.AfterLoad = []web.Middleware{n.applyMarker()}
 	},
-	Fixed: Side{
-		Label: "commit ID, decided before anything is loaded",
-		Setup: byCommitID.Setup,
-	},
-	Steps: []Step{
-		{Do: Visit, Broken: oldFromReplica, Fixed: oldNothingDue},
-		{Do: Save},
-		{Do: Visit, Broken: oldThenPrimary, Fixed: untilApplied},
-		{Do: AwaitApplied},
-		{Do: Visit, Broken: newThenPrimary, Fixed: onceApplied},
-	},
+}
+
+var markerBeforeLoad = Side{
+	Label: "commit ID, decided before anything is loaded",
+	Setup: byCommitID.Setup,
+}
+
+var markerSteps = []Step{
+	{Do: Visit, Broken: oldFromReplica, Fixed: beforeTheSave},
+	{Do: Save},
+	{Do: Visit, Broken: oldThenPrimary, Fixed: untilApplied},
+	{Do: AwaitApplied},
+	{Do: Visit, Broken: newThenPrimary, Fixed: onceApplied},
 }
 
 var windowLength = Experiment{
 	Name:     "window",
+	Subject:  title,
 	Question: "Reads stay on the primary for a fixed time after a write. What if the replica is further behind?",
 	Broken: Side{
 		Label: "window shorter than the lag",
@@ -106,6 +123,7 @@ var windowLength = Experiment{
 
 var otherVisitor = Experiment{
 	Name:     "other-visitor",
+	Subject:  title,
 	Question: "One person saves. Who has to read the primary?",
 	Broken: Side{
 		Label: "one time of the last write for everybody",
@@ -118,7 +136,7 @@ var otherVisitor = Experiment{
 	},
 	Fixed: byCommitID,
 	Steps: []Step{
-		{Do: Visit, By: Other, Broken: sharedBefore, Fixed: oldNothingDue},
+		{Do: Visit, By: Other, Broken: oldFromReplica, Fixed: oldNothingDue},
 		{Do: Save},
 		{Do: Visit, Broken: sharedOnPrimary, Fixed: untilApplied},
 		{Do: Visit, By: Other, Broken: sharedOnPrimary, Fixed: oldNothingDue},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"freshread/internal/auth"
 	"freshread/internal/dbroute"
 	"freshread/internal/site"
 	"freshread/internal/stack"
@@ -42,14 +43,15 @@ type Observation struct {
 	At       time.Duration `json:"at_ns"` // since the run began
 	By       Visitor       `json:"by,omitempty"`
 	Method   string        `json:"method"`
-	Title    Title         `json:"title"`
-	ServerID int           `json:"server_id"` // of the read or write of the post
+	Label    string        `json:"label"`     // of the subject
+	Value    string        `json:"value"`     // that was saved or shown
+	ServerID int           `json:"server_id"` // of the subject's read or write
 	Role     dbroute.Role  `json:"role"`
 	Reason   string        `json:"reason"`
 	// CommentsFrom is the role of the server that the comments were read from,
-	// if it is another than the post's.
+	// if it is another than the subject's.
 	CommentsFrom dbroute.Role `json:"comments_from,omitempty"`
-	Stale        bool         `json:"stale"`             // a title that this visitor had already replaced
+	Stale        bool         `json:"stale"`             // a value that this visitor had already replaced
 	Problem      string       `json:"problem,omitempty"` // how it differs from what must be observed
 }
 
@@ -75,8 +77,8 @@ func (r *Runner) Run(ctx context.Context, e Experiment) (_ *Result, err error) {
 		Broken: SideResult{Label: e.Broken.Label}, Fixed: SideResult{Label: e.Fixed.Label},
 	}
 	sides := []*side{
-		{setup: e.Broken.Setup, want: func(s Step) Want { return s.Broken }, result: &result.Broken},
-		{setup: e.Fixed.Setup, want: func(s Step) Want { return s.Fixed }, result: &result.Fixed},
+		{subject: e.Subject, setup: e.Broken.Setup, want: func(s Step) Want { return s.Broken }, result: &result.Broken},
+		{subject: e.Subject, setup: e.Fixed.Setup, want: func(s Step) Want { return s.Fixed }, result: &result.Fixed},
 	}
 	for _, s := range sides {
 		if err := run.open(ctx, s); err != nil {
@@ -115,11 +117,15 @@ type run struct {
 func (r *run) open(ctx context.Context, s *side) error {
 	cfg := site.Config{
 		Cluster: r.Cluster, Log: r.Log, ShowReads: true,
-		SessionKeys: [][]byte{[]byte("the lab's cookies are nobody's secret")},
+		SessionKeys:  [][]byte{[]byte("the lab's cookies are nobody's secret")},
+		PasswordCost: auth.Cost{Memory: 8, Time: 1, Threads: 1},
+	}
+	r.sides = append(r.sides, s)
+	if err := s.prepare(ctx, cfg); err != nil {
+		return err
 	}
 	s.setup(&cfg, r.times)
-	r.sides = append(r.sides, s)
-	return s.open(ctx, cfg)
+	return s.open(cfg)
 }
 
 // hold sees to it that the replicas have the posts, and nothing later.

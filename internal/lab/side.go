@@ -2,7 +2,7 @@ package lab
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,30 +15,49 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"freshread/internal/dbroute"
-	"freshread/internal/posts"
 	"freshread/internal/site"
 )
 
 // side is one side of an experiment under way: a site that serves over HTTP,
 // and the browsers of its visitors.
 type side struct {
-	setup  func(*site.Config, Times)
-	want   func(Step) Want
-	result *SideResult
+	subject Subject
+	setup   func(*site.Config, Times)
+	want    func(Step) Want
+	result  *SideResult
 
 	server   *http.Server
-	post     string // URL of the post
-	body     string
+	origin   string
+	post     string // path of the post
 	browsers map[Visitor]*http.Client
 	saved    bool
 }
 
-func (s *side) open(ctx context.Context, cfg site.Config) error {
-	s.body = "The autumn prices, for you to pick apart before they go out."
-	id, err := posts.NewStore(cfg.Cluster).Create(ctx, posts.Draft{Title: string(OldTitle), Body: s.body})
+const postBody = "The autumn prices, for you to pick apart before they go out."
+
+// prepare signs the writer up and writes the post, on a site without faults. Of
+// its cookies only the session is kept, since the experiment begins with the
+// replica up to date and nothing pending.
+func (s *side) prepare(ctx context.Context, cfg site.Config) error {
+	cfg.Strategy = site.Commit
+	if err := s.open(cfg); err != nil {
+		return err
+	}
+	defer s.close()
+	email := strings.ToLower(rand.Text()) + "@lab.example"
+	if _, err := s.submit(ctx, "/signup", "name", name.Old, "email", email, "password", rand.Text()); err != nil {
+		return err
+	}
+	response, err := s.submit(ctx, "/posts", "title", title.Old, "body", postBody)
 	if err != nil {
 		return err
 	}
+	s.post = response.Header.Get("Location")
+	return nil
+}
+
+// open serves a site. The writer keeps the session that he has.
+func (s *side) open(cfg site.Config) error {
 	handler, err := site.New(cfg)
 	if err != nil {
 		return err
@@ -49,8 +68,21 @@ func (s *side) open(ctx context.Context, cfg site.Config) error {
 	}
 	s.server = &http.Server{Handler: handler}
 	go s.server.Serve(listener)
-	s.post = fmt.Sprintf("http://%s/posts/%d", listener.Addr(), id)
+	s.origin = "http://" + listener.Addr().String()
+	before := s.browsers
 	s.browsers = map[Visitor]*http.Client{Writer: newBrowser(), Other: newBrowser()}
+	if before == nil {
+		return nil
+	}
+	u, err := url.Parse(s.origin)
+	if err != nil {
+		return fmt.Errorf("parse origin: %w", err)
+	}
+	for _, c := range before[Writer].Jar.Cookies(u) {
+		if c.Name == "session" {
+			s.browsers[Writer].Jar.SetCookies(u, []*http.Cookie{c})
+		}
+	}
 	return nil
 }
 
@@ -75,7 +107,7 @@ func (s *side) do(ctx context.Context, step Step, began time.Time) error {
 	o := Observation{At: time.Since(began), By: step.By}
 	var err error
 	if step.Do == Save {
-		err = s.save(ctx, step, &o)
+		err = s.save(ctx, &o)
 		s.saved = true
 	} else {
 		err = s.visit(ctx, step, &o)
@@ -87,31 +119,48 @@ func (s *side) do(ctx context.Context, step Step, began time.Time) error {
 	return nil
 }
 
-func (s *side) save(ctx context.Context, step Step, o *Observation) error {
-	o.Method, o.Title = http.MethodPost, NewTitle
-	form := url.Values{"title": {string(NewTitle)}, "body": {s.body}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.post, strings.NewReader(form.Encode()))
+func (s *side) save(ctx context.Context, o *Observation) error {
+	o.Method, o.Label, o.Value = http.MethodPost, s.subject.Label, s.subject.New
+	path, fields := s.post, []string{"title", s.subject.New, "body", postBody}
+	if s.subject == name {
+		path, fields = "/profile", []string{"name", s.subject.New}
+	}
+	response, err := s.submit(ctx, path, fields...)
 	if err != nil {
-		return fmt.Errorf("save: %w", err)
+		return err
 	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := s.browsers[step.By].Do(request)
-	if err != nil {
-		return fmt.Errorf("save: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusSeeOther {
-		return fmt.Errorf("save: %s", response.Status)
-	}
-	if o.ServerID, err = strconv.Atoi(response.Header.Get("X-Server-Id")); err != nil {
+	ids := strings.Split(response.Header.Get("X-Server-Id"), ", ")
+	if o.ServerID, err = strconv.Atoi(ids[len(ids)-1]); err != nil {
 		return fmt.Errorf("save: X-Server-Id: %w", err)
 	}
 	o.Role, o.Reason = dbroute.Primary, string(dbroute.Written)
 	return nil
 }
 
+// submit sends the writer's form and expects it to be saved.
+func (s *side) submit(ctx context.Context, path string, fields ...string) (*http.Response, error) {
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.origin+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, fmt.Errorf("send %s: %w", path, err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := s.browsers[Writer].Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("send %s: %w", path, err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusSeeOther {
+		return nil, fmt.Errorf("send %s: %s", path, response.Status)
+	}
+	return response, nil
+}
+
 func (s *side) visit(ctx context.Context, step Step, o *Observation) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.post, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.origin+s.post, nil)
 	if err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
@@ -127,30 +176,30 @@ func (s *side) visit(ctx context.Context, step Step, o *Observation) error {
 	if err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
-	if err := o.read(page); err != nil {
+	if err := o.read(page, s.subject); err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
-	o.Stale = step.By == Writer && s.saved && o.Title == OldTitle
-	o.Problem = s.want(step).differs(*o)
+	o.Stale = step.By == Writer && s.saved && o.Value == s.subject.Old
+	o.Problem = s.want(step).differs(*o, s.subject)
 	return nil
 }
 
 // read takes from a post's page what it says of itself.
-func (o *Observation) read(page *goquery.Document) error {
-	o.Method = http.MethodGet
-	o.Title = Title(page.Find("[data-title]").Text())
-	post := page.Find(`[data-read="posts.ByID"]`)
+func (o *Observation) read(page *goquery.Document, subject Subject) error {
+	o.Method, o.Label = http.MethodGet, subject.Label
+	o.Value = page.Find(subject.Selector).Text()
+	read := page.Find(fmt.Sprintf("[data-read=%q]", subject.Read))
 	comments := page.Find(`[data-read="posts.Comments"]`)
-	if post.Length() != 1 || comments.Length() != 1 {
-		return errors.New("the page does not say where the post and its comments were read")
+	if read.Length() != 1 || comments.Length() != 1 {
+		return fmt.Errorf("the page does not say where the %s and the comments were read", subject.Label)
 	}
-	o.Role = dbroute.Role(post.AttrOr("data-role", ""))
-	o.Reason = post.AttrOr("data-reason", "")
+	o.Role = dbroute.Role(read.AttrOr("data-role", ""))
+	o.Reason = read.AttrOr("data-reason", "")
 	if role := dbroute.Role(comments.AttrOr("data-role", "")); role != o.Role {
 		o.CommentsFrom = role
 	}
 	var err error
-	if o.ServerID, err = strconv.Atoi(post.AttrOr("data-server-id", "")); err != nil {
+	if o.ServerID, err = strconv.Atoi(read.AttrOr("data-server-id", "")); err != nil {
 		return fmt.Errorf("data-server-id: %w", err)
 	}
 	return nil
@@ -158,14 +207,18 @@ func (o *Observation) read(page *goquery.Document) error {
 
 // differs says how an observation is not what was wanted. The primary's id is
 // 1, the replicas' count from 2.
-func (w Want) differs(o Observation) string {
+func (w Want) differs(o Observation, subject Subject) string {
 	var wrong []string
 	note := func(what string, got, want any) {
 		if got != want {
 			wrong = append(wrong, fmt.Sprintf("%s is %q, want %q", what, got, want))
 		}
 	}
-	note("title", o.Title, w.Title)
+	value := subject.Old
+	if w.Shows == New {
+		value = subject.New
+	}
+	note(subject.Label, o.Value, value)
 	note("role", o.Role, w.Role)
 	note("reason", o.Reason, string(w.Reason))
 	note("comments' role", o.CommentsFrom, w.CommentsRole)

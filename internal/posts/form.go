@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"unicode/utf8"
 
 	"freshread/internal/web"
 )
@@ -22,8 +21,8 @@ func (draftForm) MaxBody() int  { return MaxBody }
 
 func parseDraft(fields url.Values) (draftForm, error) {
 	f := draftForm{}
-	f.Title, f.TitleError = check(web.Line, fields.Get("title"), "title", MaxTitle)
-	f.Body, f.BodyError = check(web.Text, fields.Get("body"), "text", MaxBody)
+	f.Title, f.TitleError = web.CheckLine(fields.Get("title"), "title", MaxTitle)
+	f.Body, f.BodyError = web.CheckText(fields.Get("body"), "text", MaxBody)
 	if v := fields.Get("version"); v != "" {
 		version, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || version < 1 {
@@ -45,21 +44,6 @@ type commentForm struct{ Body, BodyError string }
 func (commentForm) MaxBody() int { return MaxComment }
 
 func parseComment(fields url.Values) commentForm {
-	body, problem := check(web.Text, fields.Get("body"), "comment", MaxComment)
+	body, problem := web.CheckText(fields.Get("body"), "comment", MaxComment)
 	return commentForm{body, problem}
-}
-
-// check cleans a field and says what is wrong with it, to the person who typed
-// it. What it returns can always be shown again.
-func check(clean func(string) (string, bool), typed, name string, limit int) (value, problem string) {
-	value, ok := clean(typed)
-	switch n := utf8.RuneCountInString(value); {
-	case !ok:
-		return value, fmt.Sprintf("The %s has characters that are not text. Please remove them.", name)
-	case n == 0:
-		return value, fmt.Sprintf("Please write a %s.", name)
-	case n > limit:
-		return value, fmt.Sprintf("The %s has %d characters. At most %d fit.", name, n, limit)
-	}
-	return value, ""
 }

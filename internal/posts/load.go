@@ -18,7 +18,7 @@ type postKey struct{}
 func Load(store *Store) web.Middleware {
 	return web.Middleware{Name: "posts.Load", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			id, err := idParam(c)
+			id, err := idParam(c, "id")
 			if err != nil {
 				return err
 			}
@@ -38,11 +38,11 @@ func loaded(c echo.Context) Post {
 	return c.Request().Context().Value(postKey{}).(Post)
 }
 
-// idParam reads the route's id. What is no id names no post.
-func idParam(c echo.Context) (int64, error) {
-	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
+// idParam reads an id of the route. What is no id names nothing.
+func idParam(c echo.Context, name string) (int64, error) {
+	id, err := strconv.ParseInt(c.Param(name), 10, 64)
 	if err != nil || id < 1 {
-		return 0, fmt.Errorf("post %q: %w", c.Param("id"), ErrNotFound)
+		return 0, fmt.Errorf("%s %q: %w", name, c.Param(name), ErrNotFound)
 	}
 	return id, nil
 }

@@ -7,33 +7,46 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"freshread/internal/auth"
 	"freshread/internal/web"
 	"freshread/templates"
 )
 
-// Pages serves the pages of posts.
+// Pages serves the pages of posts and of the people who wrote them.
 type Pages struct {
 	store *Store
+	users *auth.Store
 	html  *web.Renderer
+	check *Check
 }
 
-// NewPages returns pages on store.
-func NewPages(store *Store, html *web.Renderer) *Pages { return &Pages{store, html} }
+// NewPages returns pages on store. With a check, stale pages say so.
+func NewPages(store *Store, users *auth.Store, html *web.Renderer, check *Check) *Pages {
+	return &Pages{store, users, html, check}
+}
 
-// Register adds the routes. The strategy must be in the chain of r already.
-// What is in loaded runs once the post named by the route is loaded.
+// Register adds the routes. The strategy and auth.Load must be in the chain of r
+// already. What is in loaded runs once the post named by the route is loaded.
+//
+// What a form is sent to loads nothing: who may change what is decided in the
+// transaction.
 func (p *Pages) Register(r *web.Routes, loaded ...web.Middleware) {
 	r.GET("/", p.home)
 	r.GET("/posts", p.list)
-	r.GET("/posts/new", p.newForm)
 	r.POST("/posts", p.create)
 	r.POST("/posts/:id", p.update)
 	r.POST("/posts/:id/delete", p.delete)
+	r.POST("/posts/:id/comments/:comment", p.updateComment)
+	r.POST("/posts/:id/comments/:comment/delete", p.deleteComment)
+	r.GET("/people/:id", p.person)
 
 	one := r.With(Load(p.store)).With(loaded...)
 	one.GET("/posts/:id", p.show)
-	one.GET("/posts/:id/edit", p.editForm)
 	one.POST("/posts/:id/comments", p.addComment)
+
+	r.GET("/posts/new", p.newForm, auth.Required())
+	one.GET("/posts/:id/edit", p.editForm, auth.Required())
+	one.GET("/posts/:id/comments/:comment/edit", p.editCommentForm, auth.Required())
 }
 
 // How many there are on a page.
@@ -58,11 +71,26 @@ func (p *Pages) home(c echo.Context) error {
 	return p.html.HTML(c, http.StatusOK, "home", page)
 }
 
+// slice is a part of a list of posts.
+type slice struct {
+	Posts  []Summary
+	Before int64 // where it begins; 0 for the first
+	Older  int64 // where the next begins; 0 if there is none
+}
+
+// newSlice is made from one post more than a page has.
+func newSlice(list []Summary, before int64) slice {
+	s := slice{Posts: list, Before: before}
+	if len(list) > postsOnPage {
+		s.Posts = list[:postsOnPage]
+		s.Older = s.Posts[postsOnPage-1].ID
+	}
+	return s
+}
+
 type listPage struct {
 	templates.Base
-	Posts  []Summary
-	Before int64 // where this page begins; 0 for the first
-	Older  int64 // where the next page begins; 0 if there is none
+	slice
 }
 
 func (p *Pages) list(c echo.Context) error {
@@ -74,13 +102,39 @@ func (p *Pages) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	page := &listPage{Posts: list, Before: before}
-	if len(list) > postsOnPage {
-		page.Posts = list[:postsOnPage]
-		page.Older = page.Posts[postsOnPage-1].ID
-	}
+	page := &listPage{slice: newSlice(list, before)}
 	page.Title = "Posts"
 	return p.html.HTML(c, http.StatusOK, "posts", page)
+}
+
+type personPage struct {
+	templates.Base
+	slice
+	Person auth.User
+}
+
+func (p *Pages) person(c echo.Context) error {
+	id, err := idParam(c, "id")
+	if err != nil {
+		return err
+	}
+	before, err := beforeQuery(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	person, err := p.users.ByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	list, err := p.store.ByAuthor(ctx, id, before, postsOnPage+1)
+	if err != nil {
+		return err
+	}
+	page := &personPage{slice: newSlice(list, before), Person: person}
+	page.Title = person.Name
+	page.Stale = p.check.person(c, person)
+	return p.html.HTML(c, http.StatusOK, "person", page)
 }
 
 type postPage struct {
@@ -89,6 +143,17 @@ type postPage struct {
 	Comments []Comment
 	Earlier  int64 // where the comments before these end; 0 if there are none
 	Form     commentForm
+	user     auth.User
+}
+
+// MayChange reports whether whoever looks at the page may change what author
+// wrote.
+func (p *postPage) MayChange(author int64) bool { return p.user.MayChange(author) }
+
+func newPostPage(c echo.Context, form commentForm) *postPage {
+	page := &postPage{Post: loaded(c), Form: form, user: auth.Current(c.Request().Context())}
+	page.Title = page.Post.Title
+	return page
 }
 
 func (p *Pages) show(c echo.Context) error {
@@ -96,30 +161,21 @@ func (p *Pages) show(c echo.Context) error {
 }
 
 func (p *Pages) showWith(c echo.Context, status int, form commentForm) error {
-	page, err := p.postPage(c, form)
+	before, err := beforeQuery(c)
 	if err != nil {
 		return err
 	}
-	return p.html.HTML(c, status, "post", page)
-}
-
-func (p *Pages) postPage(c echo.Context, form commentForm) (*postPage, error) {
-	before, err := beforeQuery(c)
+	page := newPostPage(c, form)
+	page.Comments, err = p.store.Comments(c.Request().Context(), page.Post.ID, before, commentsOn+1)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	post := loaded(c)
-	comments, err := p.store.Comments(c.Request().Context(), post.ID, before, commentsOn+1)
-	if err != nil {
-		return nil, err
-	}
-	page := &postPage{Post: post, Comments: comments, Form: form}
-	if len(comments) > commentsOn {
-		page.Comments = comments[1:]
+	if len(page.Comments) > commentsOn {
+		page.Comments = page.Comments[1:]
 		page.Earlier = page.Comments[0].ID
 	}
-	page.Title = post.Title
-	return page, nil
+	page.Stale = p.check.post(c, page.Post)
+	return p.html.HTML(c, status, "post", page)
 }
 
 type formPage struct {
@@ -138,11 +194,13 @@ func newFormPage(form draftForm) *formPage {
 }
 
 func editFormPage(id int64, form draftForm) *formPage {
-	path := fmt.Sprintf("/posts/%d", id)
+	path := postPath(id)
 	page := &formPage{Form: form, Action: path, Cancel: path, Submit: "Save"}
 	page.Title = "Edit post"
 	return page
 }
+
+func postPath(id int64) string { return fmt.Sprintf("/posts/%d", id) }
 
 func (p *Pages) newForm(c echo.Context) error {
 	return p.html.HTML(c, http.StatusOK, "post-form", newFormPage(draftForm{}))
@@ -150,6 +208,9 @@ func (p *Pages) newForm(c echo.Context) error {
 
 func (p *Pages) editForm(c echo.Context) error {
 	post := loaded(c)
+	if !auth.Current(c.Request().Context()).MayChange(post.AuthorID) {
+		return ErrNotYours
+	}
 	form := draftForm{Title: post.Title, Body: post.Body, Version: post.Version}
 	return p.html.HTML(c, http.StatusOK, "post-form", editFormPage(post.ID, form))
 }
@@ -160,18 +221,22 @@ func (p *Pages) create(c echo.Context) error {
 		return err
 	}
 	page := newFormPage(form)
-	if !form.valid() {
+	author := auth.Current(c.Request().Context())
+	switch {
+	case author.ID == 0:
+		return web.OnPage(web.ErrLogInRequired, "post-form", page)
+	case !form.valid():
 		return p.html.HTML(c, http.StatusUnprocessableEntity, "post-form", page)
 	}
-	id, err := p.store.Create(c.Request().Context(), form.draft())
+	id, err := p.store.Create(c.Request().Context(), author.ID, form.draft())
 	if err != nil {
 		return web.OnPage(err, "post-form", page)
 	}
-	return web.SeeOther(c, fmt.Sprintf("/posts/%d", id))
+	return web.SeeOther(c, postPath(id), web.FlashPostSaved)
 }
 
 func (p *Pages) update(c echo.Context) error {
-	id, err := idParam(c)
+	id, err := idParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -180,62 +245,43 @@ func (p *Pages) update(c echo.Context) error {
 		return err
 	}
 	page := editFormPage(id, form)
-	if !form.valid() {
+	editor := auth.Current(c.Request().Context())
+	switch {
+	case editor.ID == 0:
+		return web.OnPage(web.ErrLogInRequired, "post-form", page)
+	case !form.valid():
 		return p.html.HTML(c, http.StatusUnprocessableEntity, "post-form", page)
 	}
-	err = p.store.Update(c.Request().Context(), id, form.draft(), form.Version)
+	err = p.store.Update(c.Request().Context(), editor, id, form.draft(), form.Version)
 	var conflict *ConflictError
 	switch {
 	case errors.As(err, &conflict):
 		page.Current = &conflict.Current
 		page.Form.Version = conflict.Current.Version
 		return p.html.HTML(c, http.StatusConflict, "post-form", page)
+	case errors.Is(err, ErrNotYours):
+		return err
 	case errors.Is(err, ErrNotFound):
 		return web.OnPage(err, "post-form", newFormPage(form)) // it was deleted; the text need not be
 	case err != nil:
 		return web.OnPage(err, "post-form", page)
 	}
-	return web.SeeOther(c, page.Cancel)
+	return web.SeeOther(c, page.Cancel, web.FlashPostSaved)
 }
 
 func (p *Pages) delete(c echo.Context) error {
-	id, err := idParam(c)
+	id, err := idParam(c, "id")
 	if err != nil {
 		return err
 	}
-	if err := p.store.Delete(c.Request().Context(), id); err != nil {
+	editor := auth.Current(c.Request().Context())
+	if editor.ID == 0 {
+		return web.ErrLogInRequired
+	}
+	if err := p.store.Delete(c.Request().Context(), editor, id); err != nil {
 		return err
 	}
-	return web.SeeOther(c, "/posts")
-}
-
-func (p *Pages) addComment(c echo.Context) error {
-	fields, err := web.Form(c)
-	if err != nil {
-		return err
-	}
-	form := parseComment(fields)
-	if form.BodyError != "" {
-		return p.showWith(c, http.StatusUnprocessableEntity, form)
-	}
-	post := loaded(c)
-	id, err := p.store.AddComment(c.Request().Context(), post.ID, form.Body)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return err
-	case err != nil:
-		return p.keepComment(c, err, form)
-	}
-	return web.SeeOther(c, fmt.Sprintf("/posts/%d#comment-%d", post.ID, id))
-}
-
-// keepComment shows a comment that could not be saved on a page of what was
-// read before the save: after it the scope reads the primary, which is what
-// has just failed.
-func (p *Pages) keepComment(c echo.Context, err error, form commentForm) error {
-	page := &postPage{Post: loaded(c), Form: form}
-	page.Title = page.Post.Title
-	return web.OnPage(err, "post", page)
+	return web.SeeOther(c, "/posts", web.FlashPostDeleted)
 }
 
 func postedDraft(c echo.Context) (draftForm, error) {

@@ -1,226 +1,108 @@
 package posts_test
 
 import (
+	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/PuerkitoBio/goquery"
 
 	"freshread/internal/dbroute"
 	"freshread/internal/posts"
 	"freshread/internal/site"
-	"freshread/internal/stack"
+	"freshread/internal/site/sitetest"
 	"freshread/internal/stack/stacktest"
-	"freshread/migrations"
 )
 
 func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
 
-// testSite is the whole site on a database of the test's own.
-type testSite struct {
-	t       *testing.T
-	servers *stack.Stack
-	cluster *dbroute.Cluster
-	store   *posts.Store
-	url     string
-}
-
-func newTestSite(t *testing.T) *testSite { return newTestSiteOn(t, stacktest.Pair(t)) }
-
-func newTestSiteOn(t *testing.T, servers *stack.Stack) *testSite {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	database := stacktest.Database(t, servers)
-	cluster, err := dbroute.Open(dbroute.Config{
-		Name: "main", Primary: servers.Primary().URL(database), Replicas: []string{servers.Replicas()[0].URL(database)},
-		CheckTimeout: 5 * time.Second, Logger: log,
-	})
-	stacktest.Must(t, err)
-	t.Cleanup(func() { cluster.Close() })
-	_, err = migrations.Up(stacktest.Context(t), cluster.PrimaryDB(), log)
-	stacktest.Must(t, err)
-	stacktest.Applied(t, servers)
-	handler, err := site.New(site.Config{
-		Cluster: cluster, Log: log, Strategy: site.Commit, ShowReads: true, Demo: true,
-		SessionKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
-	})
-	stacktest.Must(t, err)
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return &testSite{t, servers, cluster, posts.NewStore(cluster), server.URL}
-}
-
-// create adds a post on all servers.
-func (s *testSite) create(title string) int64 {
-	s.t.Helper()
-	id, err := s.store.Create(stacktest.Context(s.t), posts.Draft{Title: title, Body: "Body of " + title})
-	stacktest.Must(s.t, err)
-	stacktest.Applied(s.t, s.servers)
-	return id
-}
-
-// page is what a browser got.
-type page struct {
-	*goquery.Document
-	t      *testing.T
-	status int
-	path   string // after redirects
-	header http.Header
-}
-
-type browser struct {
-	site   *testSite
-	client *http.Client
-}
-
-func (s *testSite) browser() *browser {
-	jar, err := cookiejar.New(nil)
-	stacktest.Must(s.t, err)
-	return &browser{s, &http.Client{Jar: jar}}
-}
-
-func (b *browser) get(path string) *page {
-	b.site.t.Helper()
-	return b.page(b.client.Get(b.site.url + path))
-}
-
-func (b *browser) post(path string, fields ...string) *page {
-	b.site.t.Helper()
-	form := url.Values{}
-	for i := 0; i < len(fields); i += 2 {
-		form.Set(fields[i], fields[i+1])
-	}
-	return b.page(b.client.PostForm(b.site.url+path, form))
-}
-
-func (b *browser) page(r *http.Response, err error) *page {
-	b.site.t.Helper()
-	stacktest.Must(b.site.t, err)
-	defer r.Body.Close()
-	doc, err := goquery.NewDocumentFromReader(r.Body)
-	stacktest.Must(b.site.t, err)
-	return &page{doc, b.site.t, r.StatusCode, r.Request.URL.Path, r.Header}
-}
-
-func (p *page) want(status int, selector, text string) *page {
-	p.t.Helper()
-	if got := p.text(selector); p.status != status || got != text {
-		p.t.Errorf("%s: %d, %s is %q, want %d, %q", p.path, p.status, selector, got, status, text)
-	}
-	return p
-}
-
-func (p *page) text(selector string) string {
-	return strings.Join(strings.Fields(p.Find(selector).First().Text()), " ")
-}
-
-// wantReads expects every read of the page to be by one server for one reason.
-func (p *page) wantReads(server string, why dbroute.Reason) *page {
-	p.t.Helper()
-	reads := p.Find("[data-read]")
-	if reads.Length() == 0 {
-		p.t.Errorf("%s shows no reads", p.path)
-	}
-	reads.Each(func(_ int, read *goquery.Selection) {
-		gotServer, gotWhy := read.AttrOr("data-server-id", ""), read.AttrOr("data-reason", "")
-		if gotServer != server || gotWhy != string(why) {
-			p.t.Errorf("%s: %s by server %s, %s; want server %s, %s", p.path, read.AttrOr("data-read", ""), gotServer, gotWhy, server, why)
-		}
-	})
-	if got := p.header.Get("X-Server-Id"); got != server {
-		p.t.Errorf("%s: X-Server-Id is %q, want %q", p.path, got, server)
-	}
-	return p
-}
-
 func TestNewPostIsThereAfterTheRedirect(t *testing.T) {
-	s := newTestSite(t)
-	resume := stacktest.Pause(t, s.servers)
-	b := s.browser()
-	p := b.post("/posts", "title", "Hello", "body", "First paragraph.\r\n\r\nSecond.")
-	p.want(http.StatusOK, "[data-title]", "Hello").wantReads("1", dbroute.CommitNotReached)
+	s := sitetest.New(t)
+	b := s.User("Mara")
+	resume := s.Pause()
+	p := b.Post("/posts", "title", "Hello", "body", "First paragraph.\r\n\r\nSecond.")
+	p.Want(http.StatusOK, "[data-title]", "Hello").WantReads("1", dbroute.CommitNotReached)
 	if n := p.Find(".post .prose p").Length(); n != 2 {
 		t.Errorf("%d paragraphs", n)
 	}
-	s.browser().get(p.path).want(http.StatusNotFound, "h1", "There is nothing here").wantReads("2", dbroute.NoPendingCommit)
-	b.get("/posts").want(http.StatusOK, ".posts h2", "Hello").wantReads("1", dbroute.CommitNotReached)
-	b.get("/").want(http.StatusOK, ".posts h2", "Hello").wantReads("1", dbroute.CommitNotReached)
+	s.Browser().Get(p.Path).Want(http.StatusNotFound, "h1", "There is nothing here").WantReads("2", dbroute.NoPendingCommit)
+	b.Get("/posts").Want(http.StatusOK, ".posts h2", "Hello").WantReads("1", dbroute.CommitNotReached)
+	b.Get("/").Want(http.StatusOK, ".posts h2", "Hello").WantReads("1", dbroute.CommitNotReached)
 	resume()
-	stacktest.Applied(t, s.servers)
-	b.get(p.path).want(http.StatusOK, "[data-title]", "Hello").wantReads("2", dbroute.CommitReached)
-	s.browser().get(p.path).want(http.StatusOK, "[data-title]", "Hello").wantReads("2", dbroute.NoPendingCommit)
+	s.Applied()
+	b.Get(p.Path).Want(http.StatusOK, "[data-title]", "Hello").WantReads("2", dbroute.CommitReached)
+	s.Browser().Get(p.Path).Want(http.StatusOK, "[data-title]", "Hello").WantReads("2", dbroute.NoPendingCommit)
 }
 
 func TestEditCommentDeleteWhilePaused(t *testing.T) {
-	s := newTestSite(t)
-	path := fmt.Sprintf("/posts/%d", s.create("Q3 pricing"))
-	stacktest.Pause(t, s.servers)
-	b, other := s.browser(), s.browser()
+	s := sitetest.New(t)
+	b, other := s.User("Mara"), s.Browser()
+	path := b.Write("Q3 pricing")
+	s.Pause()
 
-	form := b.get(path+"/edit").wantReads("2", dbroute.NoPendingCommit)
+	form := b.Get(path+"/edit").WantReads("2", dbroute.CommitReached)
 	version := form.Find(`[name=version]`).AttrOr("value", "")
-	p := b.post(path, "title", "Q3 pricing update", "body", "New.", "version", version)
-	p.want(http.StatusOK, "[data-title]", "Q3 pricing update").wantReads("1", dbroute.CommitNotReached)
-	if !strings.Contains(p.text(".meta"), "edited") {
-		t.Errorf("meta is %q", p.text(".meta"))
+	p := b.Post(path, "title", "Q3 pricing update", "body", "New.", "version", version)
+	p.Want(http.StatusOK, "[data-title]", "Q3 pricing update").WantReads("1", dbroute.CommitNotReached)
+	if !strings.Contains(p.Text(".meta"), "edited") {
+		t.Errorf("meta is %q", p.Text(".meta"))
 	}
-	b.get(path+"/edit").want(http.StatusOK, "textarea", "New.")
-	other.get(path).want(http.StatusOK, "[data-title]", "Q3 pricing").wantReads("2", dbroute.NoPendingCommit)
+	b.Get(path+"/edit").Want(http.StatusOK, "textarea", "New.")
+	other.Get(path).Want(http.StatusOK, "[data-title]", "Q3 pricing").WantReads("2", dbroute.NoPendingCommit)
 
-	p = b.post(path+"/comments", "body", "A <b>comment</b>")
-	p.want(http.StatusOK, "[data-comment] .prose", "A <b>comment</b>").want(http.StatusOK, "#comments-title", "1 comment")
-	other.get(path).want(http.StatusOK, "#comments-title", "Comments")
+	p = b.Post(path+"/comments", "body", "A <b>comment</b>")
+	p.Want(http.StatusOK, "[data-comment] .prose", "A <b>comment</b>").Want(http.StatusOK, "#comments-title", "1 comment")
+	other.Get(path).Want(http.StatusOK, "#comments-title", "Comments")
+	comment := fmt.Sprintf("%s/comments/%d", path, p.Number("[data-comment]", "data-comment"))
+	b.Get(comment+"/edit").Want(http.StatusOK, "textarea", "A <b>comment</b>")
+	b.Post(comment, "body", "Better").Want(http.StatusOK, "[data-comment] .prose", "Better")
+	b.Post(comment+"/delete").Want(http.StatusOK, "#comments-title", "Comments").WantReads("1", dbroute.CommitNotReached)
 
-	b.post(path+"/delete").want(http.StatusOK, ".empty", "Nobody has written anything yet. Write the first post.")
-	b.get(path).want(http.StatusNotFound, "h1", "There is nothing here").wantReads("1", dbroute.CommitNotReached)
-	other.get(path).want(http.StatusOK, "[data-title]", "Q3 pricing")
+	b.Post(path+"/delete").Want(http.StatusOK, ".empty", "Nobody has written anything yet. Write the first post.")
+	b.Get(path).Want(http.StatusNotFound, "h1", "There is nothing here").WantReads("1", dbroute.CommitNotReached)
+	other.Get(path).Want(http.StatusOK, "[data-title]", "Q3 pricing")
 }
 
 // The replica still has a post that is gone.
 func TestWhatOthersHaveDeletedCannotBeChanged(t *testing.T) {
-	s := newTestSite(t)
-	id := s.create("Gone soon")
-	path := fmt.Sprintf("/posts/%d", id)
-	stacktest.Pause(t, s.servers)
-	stacktest.Must(t, s.store.Delete(stacktest.Context(t), id))
-	b := s.browser()
-	b.get(path).want(http.StatusOK, "[data-title]", "Gone soon")
-	b.post(path+"/comments", "body", "Still there?").want(http.StatusNotFound, "h1", "There is nothing here")
-	b.post(path+"/delete").want(http.StatusNotFound, "h1", "There is nothing here")
-	p := b.post(path, "title", "Kept", "body", "What I typed").want(http.StatusNotFound, "textarea", "What I typed")
+	s := sitetest.New(t)
+	b := s.User("Mara")
+	path := b.Write("Gone soon")
+	s.Pause()
+	exec(s, `DELETE FROM posts`) // by nobody who leaves a marker
+	b.Get(path).Want(http.StatusOK, "[data-title]", "Gone soon")
+	b.Post(path+"/comments", "body", "Still there?").Want(http.StatusNotFound, "h1", "There is nothing here")
+	b.Post(path+"/delete").Want(http.StatusNotFound, "h1", "There is nothing here")
+	p := b.Post(path, "title", "Kept", "body", "What I typed").Want(http.StatusNotFound, "textarea", "What I typed")
 	if got := p.Find("form.editor").AttrOr("action", ""); got != "/posts" {
 		t.Errorf("the text would be sent to %q", got)
 	}
 }
 
 func TestSavingOverSomebodyElse(t *testing.T) {
-	s := newTestSite(t)
-	id := s.create("Draft")
-	path := fmt.Sprintf("/posts/%d", id)
-	stacktest.Pause(t, s.servers)
-	b := s.browser()
-	version := b.get(path+"/edit").Find(`[name=version]`).AttrOr("value", "")
-	stacktest.Must(t, s.store.Update(stacktest.Context(t), id, posts.Draft{Title: "Theirs", Body: "Their text"}, 0))
+	s := sitetest.New(t)
+	b, admin := s.User("Mara"), s.User("Yuki")
+	exec(s, `UPDATE users SET role = 'admin' WHERE id = ?`, admin.ID)
+	path := b.Write("Draft")
+	s.Pause()
+	version := b.Get(path+"/edit").Find(`[name=version]`).AttrOr("value", "")
+	admin.Post(path, "title", "Theirs", "body", "Their text").Want(http.StatusOK, "[data-title]", "Theirs")
 
-	p := b.post(path, "title", "Mine", "body", "My text", "version", version)
-	p.want(http.StatusConflict, "textarea", "My text").want(http.StatusConflict, ".problem blockquote b", "Theirs")
+	p := b.Post(path, "title", "Mine", "body", "My text", "version", version)
+	p.Want(http.StatusConflict, "textarea", "My text").Want(http.StatusConflict, ".problem blockquote b", "Theirs")
 	version = p.Find(`[name=version]`).AttrOr("value", "")
-	b.post(path, "title", "Mine", "body", "My text", "version", version).want(http.StatusOK, "[data-title]", "Mine")
+	b.Post(path, "title", "Mine", "body", "My text", "version", version).Want(http.StatusOK, "[data-title]", "Mine")
 }
 
 func TestFormsSayWhatIsWrong(t *testing.T) {
-	s := newTestSite(t)
-	id := s.create("Post")
-	path := fmt.Sprintf("/posts/%d", id)
-	b := s.browser()
+	s := sitetest.New(t)
+	b := s.User("Mara")
+	path := b.Write("Post")
 	long := strings.Repeat("é", posts.MaxTitle+1)
 	for _, c := range []struct {
 		name, path  string
@@ -236,8 +118,8 @@ func TestFormsSayWhatIsWrong(t *testing.T) {
 		{"no UTF-8", path, "Title", "a\xffb", "#body-error", "The text has characters that are not text. Please remove them."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := b.post(c.path, "title", c.title, "body", c.body)
-			p.want(http.StatusUnprocessableEntity, c.selector, c.want)
+			p := b.Post(c.path, "title", c.title, "body", c.body)
+			p.Want(http.StatusUnprocessableEntity, c.selector, c.want)
 			if c.name == "no body" && p.Find("#title").AttrOr("value", "") != "Title" {
 				t.Error("what was typed is gone")
 			}
@@ -247,19 +129,17 @@ func TestFormsSayWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-	b.post("/posts", "title", strings.Repeat("é", posts.MaxTitle), "body", strings.Repeat("🙂", posts.MaxBody)).
-		want(http.StatusOK, "[data-title]", strings.Repeat("é", posts.MaxTitle))
-	b.post(path+"/comments", "body", "").
-		want(http.StatusUnprocessableEntity, "#comment-error", "Please write a comment.").
-		want(http.StatusUnprocessableEntity, "[data-title]", "Post")
-	if _, err := s.store.ByID(stacktest.Context(t), id); err != nil {
-		t.Error(err)
-	}
+	b.Post("/posts", "title", strings.Repeat("é", posts.MaxTitle), "body", strings.Repeat("🙂", posts.MaxBody)).
+		Want(http.StatusOK, "[data-title]", strings.Repeat("é", posts.MaxTitle))
+	b.Post(path+"/comments", "body", "").
+		Want(http.StatusUnprocessableEntity, "#comment-error", "Please write a comment.").
+		Want(http.StatusUnprocessableEntity, "[data-title]", "Post")
 }
 
 func TestRequestsThatNoFormMakes(t *testing.T) {
-	s := newTestSite(t)
-	id := s.create("Post")
+	s := sitetest.New(t)
+	b := s.User("Mara")
+	post := b.Write("Post")
 	for _, c := range []struct {
 		method, path, body string
 		header             string
@@ -273,29 +153,30 @@ func TestRequestsThatNoFormMakes(t *testing.T) {
 		{"GET", "/posts/%00", "", "", 404},
 		{"GET", "/posts?before=abc", "", "", 400},
 		{"GET", "/posts?before=-1", "", "", 400},
-		{"GET", fmt.Sprintf("/posts/%d?before=x", id), "", "", 400},
+		{"GET", post + "?before=x", "", "", 400},
 		{"GET", "/nothing", "", "", 404},
 		{"GET", "/static/nothing", "", "", 404},
 		{"PUT", "/posts", "", "", 405},
-		{"DELETE", fmt.Sprintf("/posts/%d", id), "", "", 405},
+		{"DELETE", post, "", "", 405},
 		{"POST", "/posts/abc", "title=a&body=b", "", 404},
 		{"POST", "/posts", "title=%zz&body=b", "", 400},
-		{"POST", fmt.Sprintf("/posts/%d", id), "title=a&body=b&version=x", "", 400},
-		{"POST", fmt.Sprintf("/posts/%d", id), "title=a&body=b&version=99999999999", "", 400},
+		{"POST", post, "title=a&body=b&version=x", "", 400},
+		{"POST", post, "title=a&body=b&version=99999999999", "", 400},
 		{"POST", "/posts", "title=a&body=" + strings.Repeat("b", 600<<10), "", 413},
 		{"POST", "/posts", "title=a&body=b", "Sec-Fetch-Site: cross-site", 403},
 		{"POST", "/posts", "title=a&body=b", "Origin: https://elsewhere.example", 403},
 		{"POST", "/posts", `{"title":"a"}`, "Content-Type: application/json", 422},
 		{"HEAD", "/", "", "", 200},
-		{"HEAD", fmt.Sprintf("/posts/%d", id), "", "", 200},
+		{"HEAD", post, "", "", 200},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
-			request, err := http.NewRequest(c.method, s.url+c.path, strings.NewReader(c.body))
+			request, err := http.NewRequest(c.method, s.URL+c.path, strings.NewReader(c.body))
 			stacktest.Must(t, err)
 			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			if name, value, ok := strings.Cut(c.header, ": "); ok {
 				request.Header.Set(name, value)
 			}
+			request.AddCookie(&http.Cookie{Name: "session", Value: b.Cookie("session")})
 			response, err := http.DefaultTransport.RoundTrip(request)
 			stacktest.Must(t, err)
 			response.Body.Close()
@@ -307,14 +188,23 @@ func TestRequestsThatNoFormMakes(t *testing.T) {
 }
 
 func TestPagesOfAList(t *testing.T) {
-	s := newTestSite(t)
+	s := sitetest.New(t)
+	author, b := s.User("Mara"), s.Browser()
 	for i := 1; i <= 23; i++ {
-		s.create(fmt.Sprintf("Post %d", i))
+		create(s, author.ID, fmt.Sprintf("Post %d", i))
 	}
-	b := s.browser()
+	s.Applied()
+	for _, first := range []string{"/posts", fmt.Sprintf("/people/%d", author.ID)} {
+		wantTitles(t, b, first)
+	}
+	b.Get("/posts?before=1").Want(http.StatusOK, ".empty", "There are no older posts.")
+}
+
+func wantTitles(t *testing.T, b *sitetest.Browser, first string) {
+	t.Helper()
 	var titles []string
-	for path := "/posts"; path != ""; {
-		p := b.get(path).wantReads("2", dbroute.NoPendingCommit)
+	for path := first; path != ""; {
+		p := b.Get(path).WantReads("2", dbroute.NoPendingCommit)
 		p.Find(".posts h2").Each(func(_ int, h *goquery.Selection) { titles = append(titles, strings.TrimSpace(h.Text())) })
 		path = p.Find("a[rel=next]").AttrOr("href", "")
 	}
@@ -326,42 +216,134 @@ func TestPagesOfAList(t *testing.T) {
 	if len(titles) != 23 {
 		t.Errorf("%d titles", len(titles))
 	}
-	b.get("/posts?before=1").want(http.StatusOK, ".empty", "There are no older posts.")
+}
+
+func create(s *sitetest.Site, author int64, title string) int64 {
+	s.T.Helper()
+	id, err := s.Posts.Create(stacktest.Context(s.T), author, posts.Draft{Title: title, Body: "Body of " + title})
+	stacktest.Must(s.T, err)
+	return id
+}
+
+// exec changes the primary as no user would, and leaves no marker.
+func exec(s *sitetest.Site, statement string, args ...any) {
+	s.T.Helper()
+	stacktest.Must(s.T, s.Cluster.Write(stacktest.Context(s.T), "exec", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	}))
 }
 
 func TestPagesOfComments(t *testing.T) {
-	s := newTestSite(t)
-	id := s.create("Busy")
+	s := sitetest.New(t)
+	author := s.User("Mara").ID
+	id := create(s, author, "Busy")
 	for i := 1; i <= 101; i++ {
-		_, err := s.store.AddComment(stacktest.Context(t), id, fmt.Sprintf("Comment %d", i))
+		_, err := s.Posts.AddComment(stacktest.Context(t), id, author, fmt.Sprintf("Comment %d", i))
 		stacktest.Must(t, err)
 	}
-	stacktest.Applied(t, s.servers)
-	b := s.browser()
-	p := b.get(fmt.Sprintf("/posts/%d", id)).want(http.StatusOK, "[data-comment] .prose", "Comment 2")
+	s.Applied()
+	b := s.Browser()
+	p := b.Get(fmt.Sprintf("/posts/%d", id)).Want(http.StatusOK, "[data-comment] .prose", "Comment 2")
 	if n := p.Find("[data-comment]").Length(); n != 100 {
 		t.Errorf("%d comments", n)
 	}
 	earlier := p.Find("#comments a").First().AttrOr("href", "")
-	b.get(fmt.Sprintf("/posts/%d", id)+earlier).want(http.StatusOK, "[data-comment] .prose", "Comment 1")
+	b.Get(fmt.Sprintf("/posts/%d", id)+earlier).Want(http.StatusOK, "[data-comment] .prose", "Comment 1")
 }
 
 func TestPrimaryDown(t *testing.T) {
 	servers := stacktest.Start(t, 1)
-	s := newTestSiteOn(t, servers)
-	path := fmt.Sprintf("/posts/%d", s.create("Post"))
-	writer, reader := s.browser(), s.browser()
-	stacktest.Pause(t, servers)
-	writer.post(path, "title", "New title", "body", "Text").wantReads("1", dbroute.CommitNotReached)
+	s := sitetest.NewOn(t, servers)
+	user, visitor := s.User("Mara"), s.Browser()
+	path := user.Write("Post")
+	writer := user.LogIn()
+	s.Pause()
+	writer.Post(path, "title", "New title", "body", "Text").WantReads("1", dbroute.CommitNotReached)
+	session := s.Browser() // has the marker, and no session
+	session.Client = &http.Client{Jar: withoutSession(t, writer)}
 	stacktest.Must(t, servers.Primary().Kill(stacktest.Context(t)))
 
-	reader.get(path).want(http.StatusOK, "[data-title]", "Post").wantReads("2", dbroute.NoPendingCommit)
-	p := reader.post(path, "title", "Mine", "body", "My text")
-	p.want(http.StatusServiceUnavailable, "textarea", "My text").want(http.StatusServiceUnavailable, ".problem strong", "The primary cannot be reached.")
-	p = reader.post(path+"/comments", "body", "My comment")
-	p.want(http.StatusServiceUnavailable, "form textarea", "My comment").want(http.StatusServiceUnavailable, "[data-title]", "Post")
-	writer.get(path).want(http.StatusServiceUnavailable, "h1", "The primary cannot be reached") // never stale
+	visitor.Get(path).Want(http.StatusOK, "[data-title]", "Post").WantReads("2", dbroute.NoPendingCommit)
+	down := "The primary cannot be reached"
+	session.Get(path).Want(http.StatusServiceUnavailable, "h1", down) // never stale
+	user.Get(path).Want(http.StatusServiceUnavailable, "h1", down)    // is the session still valid?
+	user.Post(path, "title", "Mine", "body", "My text").
+		Want(http.StatusServiceUnavailable, "h1", down).
+		Want(http.StatusServiceUnavailable, "textarea[name=body]", "My text")
+	user.Post(path+"/comments", "body", "My comment").
+		Want(http.StatusServiceUnavailable, "textarea[name=body]", "My comment")
+	p := user.Post("/profile/password", "current", user.Password, "password", "another password")
+	p.Want(http.StatusServiceUnavailable, "h1", down)
+	if html, _ := p.Html(); strings.Contains(html, user.Password) || strings.Contains(html, "another password") {
+		t.Error("the page repeats a password")
+	}
+	visitor.Post("/login", "email", user.Email, "password", user.Password).
+		Want(http.StatusServiceUnavailable, ".problem strong", down+".")
 
 	stacktest.Must(t, servers.Primary().Start(stacktest.Context(t)))
-	writer.get(path).want(http.StatusOK, "[data-title]", "New title")
+	writer.Get(path).Want(http.StatusOK, "[data-title]", "New title")
+}
+
+func withoutSession(t *testing.T, b *sitetest.Browser) http.CookieJar {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	stacktest.Must(t, err)
+	u, err := url.Parse(b.URL)
+	stacktest.Must(t, err)
+	for _, c := range b.Client.Jar.Cookies(u) {
+		if c.Name != "session" {
+			jar.SetCookies(u, []*http.Cookie{c})
+		}
+	}
+	return jar
+}
+
+func TestOnlyOnesOwnCanBeChanged(t *testing.T) {
+	s := sitetest.New(t)
+	author, other, admin, visitor := s.User("Mara"), s.User("Tobias"), s.User("Yuki"), s.Browser()
+	exec(s, `UPDATE users SET role = 'admin' WHERE id = ?`, admin.ID)
+	path := author.Write("Mine")
+	p := author.Post(path+"/comments", "body", "My comment")
+	comment := fmt.Sprintf("%s/comments/%d", path, p.Number("[data-comment]", "data-comment"))
+	s.Applied()
+
+	forbidden := "This is not yours to change"
+	other.Get(path+"/edit").Want(http.StatusForbidden, "h1", forbidden)
+	other.Post(path, "title", "Theirs", "body", "b").Want(http.StatusForbidden, "h1", forbidden)
+	other.Post(path+"/delete").Want(http.StatusForbidden, "h1", forbidden)
+	other.Get(comment+"/edit").Want(http.StatusForbidden, "h1", forbidden)
+	other.Post(comment, "body", "b").Want(http.StatusForbidden, "h1", forbidden)
+	other.Post(comment+"/delete").Want(http.StatusForbidden, "h1", forbidden)
+	if n := other.Get(path).Find(`a[href$="/edit"], form[action$="/delete"]`).Length(); n != 0 {
+		t.Errorf("another user is offered %d ways to change the post", n)
+	}
+
+	visitor.Get(path+"/edit").Want(http.StatusOK, "h1", "Log in")
+	visitor.Get("/posts/new").Want(http.StatusOK, "h1", "Log in")
+	visitor.Post(path, "title", "a", "body", "Typed").Want(http.StatusUnauthorized, "textarea", "Typed")
+	visitor.Post("/posts", "title", "a", "body", "Typed").Want(http.StatusUnauthorized, "textarea", "Typed")
+	visitor.Post(path+"/comments", "body", "Typed").Want(http.StatusUnauthorized, "textarea", "Typed")
+	visitor.Post(comment, "body", "Typed").Want(http.StatusUnauthorized, "textarea", "Typed")
+	visitor.Post(path+"/delete").Want(http.StatusUnauthorized, "h1", "You are not logged in")
+
+	visitor.Get(path).Want(http.StatusOK, "[data-title]", "Mine").Want(http.StatusOK, "[data-comment] .prose", "My comment")
+	admin.Post(comment+"/delete").Want(http.StatusOK, "#comments-title", "Comments")
+	admin.Post(path+"/delete").Want(http.StatusOK, ".flash", "The post is deleted.")
+}
+
+func TestStalePageSaysSo(t *testing.T) {
+	s := sitetest.New(t, func(cfg *site.Config) { cfg.Demo = true })
+	b := s.User("Mara")
+	path := b.Write("Q3 pricing")
+	s.Pause()
+	b.Post("/strategy", "strategy", "none", "back", path).Want(http.StatusOK, `.switch [aria-pressed="true"]`, "none")
+	p := b.Post(path, "title", "Q3 pricing update", "body", "b").WantReads("2", dbroute.StrategyNone)
+	p.Want(http.StatusOK, "[data-title]", "Q3 pricing").Want(http.StatusOK, ".stale", "This page is stale: the primary already has “Q3 pricing update”.")
+	b.Post("/profile", "name", "Mara L")
+	b.Get("/profile").Want(http.StatusOK, ".stale", "This page is stale: the primary already has the name “Mara L”.")
+	b.Get(fmt.Sprintf("/people/%d", b.ID)).Want(http.StatusOK, ".stale", "This page is stale: the primary already has the name “Mara L”.")
+
+	p = b.Post("/strategy", "strategy", "commit", "back", path).WantReads("1", dbroute.CommitNotReached)
+	p.Want(http.StatusOK, "[data-title]", "Q3 pricing update").Want(http.StatusOK, ".stale", "").Want(http.StatusOK, "[data-viewer]", "Mara L")
 }

@@ -2,16 +2,19 @@
 package posts
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"freshread/internal/web"
 )
 
 // Post is a post as its page shows it.
 type Post struct {
 	ID        int64
-	Author    string // empty if it was written without an account
+	AuthorID  int64  // 0 if it was written without an account
+	Author    string // the author's name, empty likewise
 	Title     string
 	Body      string
 	Version   int // counts saves, from 1
@@ -47,7 +50,8 @@ func (s Summary) Excerpt() string {
 // Comment is a comment on a post.
 type Comment struct {
 	ID        int64
-	Author    string // empty if it was written without an account
+	AuthorID  int64  // 0 if it was written without an account
+	Author    string // the author's name, empty likewise
 	Body      string
 	CreatedAt time.Time
 }
@@ -62,8 +66,12 @@ const (
 	MaxComment = 2_000
 )
 
-// ErrNotFound is a post that does not exist, or no longer.
-var ErrNotFound = errors.New("no such post")
+var (
+	// ErrNotFound is a post or a comment that does not exist, or no longer.
+	ErrNotFound = fmt.Errorf("post or comment %w", web.ErrNotFound)
+	// ErrNotYours is a change to what somebody else wrote.
+	ErrNotYours = fmt.Errorf("written by somebody else: %w", web.ErrForbidden)
+)
 
 // ConflictError is an update of a version that somebody else has replaced.
 type ConflictError struct{ Current Post }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"freshread/internal/auth"
 	"freshread/internal/dbroute"
 )
 
@@ -23,10 +24,10 @@ func (s *Store) ByID(ctx context.Context, id int64) (Post, error) {
 	var p Post
 	err := s.db.Read(ctx, "posts.ByID", func(q dbroute.Querier) error {
 		return q.QueryRowContext(ctx, `
-			SELECT p.id, coalesce(u.name, ''), p.title, p.body, p.version, p.created_at, p.updated_at
+			SELECT p.id, coalesce(p.author_id, 0), coalesce(u.name, ''), p.title, p.body, p.version, p.created_at, p.updated_at
 			  FROM posts p LEFT JOIN users u ON u.id = p.author_id
 			 WHERE p.id = ?`, id).
-			Scan(&p.ID, &p.Author, &p.Title, &p.Body, &p.Version, &p.CreatedAt, &p.UpdatedAt)
+			Scan(&p.ID, &p.AuthorID, &p.Author, &p.Title, &p.Body, &p.Version, &p.CreatedAt, &p.UpdatedAt)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return Post{}, fmt.Errorf("post %d: %w", id, ErrNotFound)
@@ -34,23 +35,33 @@ func (s *Store) ByID(ctx context.Context, id int64) (Post, error) {
 	return p, err
 }
 
+// summaries selects what lists show; a condition, an order and a limit follow.
+const summaries = `
+	SELECT p.id, coalesce(p.author_id, 0), coalesce(u.name, ''), p.title, p.body, p.version, p.created_at, p.updated_at,
+	       (SELECT count(*) FROM comments c WHERE c.post_id = p.id)
+	  FROM posts p LEFT JOIN users u ON u.id = p.author_id`
+
 // Newest returns at most limit posts, newest first: those with a lower id than
 // before, or the very newest if before is 0.
 func (s *Store) Newest(ctx context.Context, before int64, limit int) ([]Summary, error) {
+	return s.list(ctx, "posts.Newest", summaries+` WHERE p.id < ? ORDER BY p.id DESC LIMIT ?`, endIfZero(before), limit)
+}
+
+// ByAuthor is Newest for the posts of one user.
+func (s *Store) ByAuthor(ctx context.Context, authorID, before int64, limit int) ([]Summary, error) {
+	return s.list(ctx, "posts.ByAuthor", summaries+` WHERE p.author_id = ? AND p.id < ? ORDER BY p.id DESC LIMIT ?`,
+		authorID, endIfZero(before), limit)
+}
+
+func (s *Store) list(ctx context.Context, name, query string, args ...any) ([]Summary, error) {
 	var list []Summary
-	err := s.db.Read(ctx, "posts.Newest", func(q dbroute.Querier) error {
-		rows, err := q.QueryContext(ctx, `
-			SELECT p.id, coalesce(u.name, ''), p.title, p.body, p.version, p.created_at, p.updated_at,
-			       (SELECT count(*) FROM comments c WHERE c.post_id = p.id)
-			  FROM posts p LEFT JOIN users u ON u.id = p.author_id
-			 WHERE p.id < ?
-			 ORDER BY p.id DESC
-			 LIMIT ?`, endIfZero(before), limit)
+	err := s.db.Read(ctx, name, func(q dbroute.Querier) error {
+		rows, err := q.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
 		list, err = collect(rows, func(p *Summary) []any {
-			return []any{&p.ID, &p.Author, &p.Title, &p.Body, &p.Version, &p.CreatedAt, &p.UpdatedAt, &p.Comments}
+			return []any{&p.ID, &p.AuthorID, &p.Author, &p.Title, &p.Body, &p.Version, &p.CreatedAt, &p.UpdatedAt, &p.Comments}
 		})
 		return err
 	})
@@ -63,7 +74,7 @@ func (s *Store) Comments(ctx context.Context, postID, before int64, limit int) (
 	var list []Comment
 	err := s.db.Read(ctx, "posts.Comments", func(q dbroute.Querier) error {
 		rows, err := q.QueryContext(ctx, `
-			SELECT c.id, coalesce(u.name, ''), c.body, c.created_at
+			SELECT c.id, coalesce(c.author_id, 0), coalesce(u.name, ''), c.body, c.created_at
 			  FROM comments c LEFT JOIN users u ON u.id = c.author_id
 			 WHERE c.post_id = ? AND c.id < ?
 			 ORDER BY c.id DESC
@@ -72,7 +83,7 @@ func (s *Store) Comments(ctx context.Context, postID, before int64, limit int) (
 			return err
 		}
 		list, err = collect(rows, func(c *Comment) []any {
-			return []any{&c.ID, &c.Author, &c.Body, &c.CreatedAt}
+			return []any{&c.ID, &c.AuthorID, &c.Author, &c.Body, &c.CreatedAt}
 		})
 		return err
 	})
@@ -80,19 +91,23 @@ func (s *Store) Comments(ctx context.Context, postID, before int64, limit int) (
 	return list, err
 }
 
-// Create saves a new post and returns its id.
-func (s *Store) Create(ctx context.Context, d Draft) (id int64, err error) {
+// Create saves a user's new post and returns its id.
+func (s *Store) Create(ctx context.Context, authorID int64, d Draft) (id int64, err error) {
 	err = s.db.Write(ctx, "posts.Create", func(ctx context.Context, tx *dbroute.Tx) error {
-		id, err = tx.InsertID(ctx, `INSERT INTO posts (title, body) VALUES (?, ?)`, d.Title, d.Body)
+		id, err = tx.InsertID(ctx, `INSERT INTO posts (author_id, title, body) VALUES (?, ?, ?)`, authorID, d.Title, d.Body)
 		return err
 	})
 	return id, err
 }
 
-// Update saves a post over the version that its author has seen, or over any if
-// version is 0. It returns ErrNotFound, or a ConflictError with what is there.
-func (s *Store) Update(ctx context.Context, id int64, d Draft, version int) error {
+// Update saves a post over the version that its editor has seen, or over any if
+// version is 0. It returns ErrNotFound, ErrNotYours, or a ConflictError with
+// what is there.
+func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft, version int) error {
 	return s.db.Write(ctx, "posts.Update", func(ctx context.Context, tx *dbroute.Tx) error {
+		if err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0) FROM posts WHERE id = ? FOR UPDATE`, id); err != nil {
+			return err
+		}
 		saved, err := changed(tx.ExecContext(ctx, `
 			UPDATE posts
 			   SET title = ?, body = ?, version = version + 1, updated_at = CURRENT_TIMESTAMP
@@ -108,20 +123,36 @@ func (s *Store) Update(ctx context.Context, id int64, d Draft, version int) erro
 	})
 }
 
-// Delete deletes a post and its comments. It returns ErrNotFound if it is gone.
-func (s *Store) Delete(ctx context.Context, id int64) error {
+// Delete deletes a post and its comments. It returns ErrNotFound or ErrNotYours.
+func (s *Store) Delete(ctx context.Context, editor auth.User, id int64) error {
 	return s.db.Write(ctx, "posts.Delete", func(ctx context.Context, tx *dbroute.Tx) error {
-		deleted, err := changed(tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id))
-		if err == nil && !deleted {
-			return fmt.Errorf("post %d: %w", id, ErrNotFound)
+		if err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0) FROM posts WHERE id = ? FOR UPDATE`, id); err != nil {
+			return err
 		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id)
 		return err
 	})
 }
 
-// AddComment saves a comment and returns its id. It returns ErrNotFound if the
+// lockOwn locks a row that its author, or an admin, is about to change. That is
+// decided in the transaction and not by the page before it, which may be old.
+func lockOwn(ctx context.Context, tx *dbroute.Tx, editor auth.User, query string, key ...any) error {
+	var author int64
+	err := tx.QueryRowContext(ctx, query, key...).Scan(&author)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrNotFound
+	case err != nil:
+		return err
+	case !editor.MayChange(author):
+		return ErrNotYours
+	}
+	return nil
+}
+
+// AddComment saves a user's comment and returns its id. It returns ErrNotFound if the
 // post is gone, which the page it was written on may not have known.
-func (s *Store) AddComment(ctx context.Context, postID int64, body string) (id int64, err error) {
+func (s *Store) AddComment(ctx context.Context, postID, authorID int64, body string) (id int64, err error) {
 	err = s.db.Write(ctx, "posts.AddComment", func(ctx context.Context, tx *dbroute.Tx) error {
 		err := tx.QueryRowContext(ctx, `SELECT id FROM posts WHERE id = ? FOR UPDATE`, postID).Scan(&postID)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -130,10 +161,52 @@ func (s *Store) AddComment(ctx context.Context, postID int64, body string) (id i
 		if err != nil {
 			return err
 		}
-		id, err = tx.InsertID(ctx, `INSERT INTO comments (post_id, body) VALUES (?, ?)`, postID, body)
+		id, err = tx.InsertID(ctx, `INSERT INTO comments (post_id, author_id, body) VALUES (?, ?, ?)`, postID, authorID, body)
 		return err
 	})
 	return id, err
+}
+
+// CommentByID returns a comment on a post, or ErrNotFound.
+func (s *Store) CommentByID(ctx context.Context, postID, id int64) (Comment, error) {
+	var c Comment
+	err := s.db.Read(ctx, "posts.CommentByID", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, `
+			SELECT c.id, coalesce(c.author_id, 0), coalesce(u.name, ''), c.body, c.created_at
+			  FROM comments c LEFT JOIN users u ON u.id = c.author_id
+			 WHERE c.post_id = ? AND c.id = ?`, postID, id).
+			Scan(&c.ID, &c.AuthorID, &c.Author, &c.Body, &c.CreatedAt)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return Comment{}, fmt.Errorf("comment %d: %w", id, ErrNotFound)
+	}
+	return c, err
+}
+
+// UpdateComment saves a comment. It returns ErrNotFound or ErrNotYours.
+func (s *Store) UpdateComment(ctx context.Context, editor auth.User, postID, id int64, body string) error {
+	return s.db.Write(ctx, "posts.UpdateComment", func(ctx context.Context, tx *dbroute.Tx) error {
+		if err := lockOwnComment(ctx, tx, editor, postID, id); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE comments SET body = ? WHERE id = ?`, body, id)
+		return err
+	})
+}
+
+// DeleteComment deletes a comment. It returns ErrNotFound or ErrNotYours.
+func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id int64) error {
+	return s.db.Write(ctx, "posts.DeleteComment", func(ctx context.Context, tx *dbroute.Tx) error {
+		if err := lockOwnComment(ctx, tx, editor, postID, id); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM comments WHERE id = ?`, id)
+		return err
+	})
+}
+
+func lockOwnComment(ctx context.Context, tx *dbroute.Tx, editor auth.User, postID, id int64) error {
+	return lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0) FROM comments WHERE post_id = ? AND id = ? FOR UPDATE`, postID, id)
 }
 
 // endIfZero makes the first page of a list a page like any other.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"freshread/internal/auth"
 	"freshread/internal/dbroute"
 )
 
@@ -14,8 +15,11 @@ import (
 var seedJSON []byte
 
 type seed struct {
-	People []struct{ Name, Email, Bio string }
-	Posts  []struct {
+	People []struct {
+		Name, Email, Bio string
+		Role             auth.Role
+	}
+	Posts []struct {
 		Author, Title, Body string
 		HoursAgo            float64 `json:"hours_ago"`
 		Comments            []struct {
@@ -25,11 +29,41 @@ type seed struct {
 	}
 }
 
+// demoPassword opens every account of the seed.
+const demoPassword = "out of the blue"
+
+func readSeed() (s seed, err error) {
+	if err := json.Unmarshal(seedJSON, &s); err != nil {
+		return seed{}, fmt.Errorf("seed: %w", err)
+	}
+	return s, nil
+}
+
+// demoAccounts are offered on the log-in page: two members and who is admin.
+func demoAccounts() []auth.DemoAccount {
+	s, err := readSeed()
+	if err != nil {
+		return nil // Seed has failed by then
+	}
+	var accounts []auth.DemoAccount
+	for i, p := range s.People {
+		if i >= 2 && p.Role != auth.Admin {
+			continue
+		}
+		accounts = append(accounts, auth.DemoAccount{Name: p.Name, Role: p.Role, Email: p.Email, Password: demoPassword})
+	}
+	return accounts
+}
+
 // Seed fills an empty database with people, posts and comments. It does nothing
 // if there are people already.
 func Seed(ctx context.Context, cluster *dbroute.Cluster) error {
-	var s seed
-	if err := json.Unmarshal(seedJSON, &s); err != nil {
+	s, err := readSeed()
+	if err != nil {
+		return err
+	}
+	hash, err := auth.NewPasswords(auth.DefaultCost).Hash(ctx, demoPassword)
+	if err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
 	return cluster.Write(ctx, "site.Seed", func(ctx context.Context, tx *dbroute.Tx) error {
@@ -40,17 +74,18 @@ func Seed(ctx context.Context, cluster *dbroute.Cluster) error {
 		if people > 0 {
 			return nil
 		}
-		return s.insert(ctx, tx, time.Now())
+		return s.insert(ctx, tx, hash, time.Now())
 	})
 }
 
-func (s *seed) insert(ctx context.Context, tx *dbroute.Tx, now time.Time) error {
+func (s *seed) insert(ctx context.Context, tx *dbroute.Tx, hash string, now time.Time) error {
 	ago := func(hours float64) time.Time {
 		return now.Add(-time.Duration(hours * float64(time.Hour))).Truncate(time.Second)
 	}
 	ids := map[string]int64{} // of people, by address
 	for _, p := range s.People {
-		id, err := tx.InsertID(ctx, `INSERT INTO users (name, email, bio) VALUES (?, ?, ?)`, p.Name, p.Email, p.Bio)
+		id, err := tx.InsertID(ctx, `INSERT INTO users (name, email, bio, role, password_hash) VALUES (?, ?, ?, ?, ?)`,
+			p.Name, p.Email, p.Bio, p.Role, hash)
 		if err != nil {
 			return fmt.Errorf("person %s: %w", p.Email, err)
 		}

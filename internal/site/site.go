@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"freshread/internal/auth"
 	"freshread/internal/dbroute"
 	"freshread/internal/posts"
 	"freshread/internal/web"
@@ -44,8 +45,11 @@ type Config struct {
 	Window        time.Duration // for the strategy window
 	SessionKeys   [][]byte      // see web.NewMarkers
 	SecureCookies bool          // cookies over TLS only
-	Demo          bool          // the pages explain what to try
+	Demo          bool          // the pages explain what to try, and offer accounts and strategies
 	ShowReads     bool          // pages and headers tell which servers answered
+
+	// PasswordCost is what a password hash takes; auth.DefaultCost if zero.
+	PasswordCost auth.Cost
 
 	// Router is what the stores read and write through; Cluster if nil.
 	Router dbroute.Router
@@ -65,7 +69,14 @@ func New(cfg Config) (*Site, error) {
 	if cfg.Router == nil {
 		cfg.Router = cfg.Cluster
 	}
+	if cfg.PasswordCost == (auth.Cost{}) {
+		cfg.PasswordCost = auth.DefaultCost
+	}
 	markers, err := web.NewMarkers(cfg.Cluster, cfg.Log, cfg.SessionKeys, cfg.SecureCookies)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	cookies, err := auth.NewCookies(cfg.SessionKeys, cfg.SecureCookies)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
@@ -75,26 +86,49 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	e := web.NewEcho(cfg.Log, cfg.Cluster, html, posts.ErrNotFound)
+	e := web.NewEcho(cfg.Log, cfg.Cluster, html, cfg.SecureCookies)
 	routes := web.NewRoutes(e)
+	guard := auth.NewGuard(cfg.Cluster, cookies, cfg.Log)
+	users := auth.NewStore(cfg.Router)
 
 	// The order is the point: the strategy decides before anything is loaded.
 	pages := routes.
-		With(web.Scope(cfg.Cluster, cfg.ShowReads), cfg.strategy(markers)).
-		With(cfg.BeforeLoad...)
-	posts.NewPages(posts.NewStore(cfg.Router), html).Register(pages, cfg.AfterLoad...)
+		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads), cfg.strategy(routes, markers)).
+		With(cfg.BeforeLoad...).
+		With(guard.Load(users))
+	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), html, cfg.demoAuth()).Register(pages)
+	posts.NewPages(posts.NewStore(cfg.Router), users, html, cfg.check()).Register(pages, cfg.AfterLoad...)
 
 	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
 }
 
-func (cfg *Config) strategy(markers *web.Markers) web.Middleware {
+func (cfg *Config) strategy(routes *web.Routes, markers *web.Markers) web.Middleware {
+	if cfg.Demo {
+		choice := web.NewChoice(markers, cfg.Window, string(cfg.Strategy))
+		routes.POST("/strategy", choice.Save)
+		return choice.Middleware()
+	}
 	switch cfg.Strategy {
 	case Window:
 		return web.SessionWindow(markers, cfg.Window)
 	case None:
-		return web.Anywhere(cfg.Cluster)
+		return web.Anywhere(markers)
 	}
 	return web.CommitID(markers)
+}
+
+func (cfg *Config) demoAuth() auth.Demo {
+	if !cfg.Demo {
+		return auth.Demo{}
+	}
+	return auth.Demo{Accounts: demoAccounts(), Check: auth.NewStore(cfg.Cluster.PrimaryOnly("check"))}
+}
+
+func (cfg *Config) check() *posts.Check {
+	if !cfg.Demo {
+		return nil
+	}
+	return posts.NewCheck(cfg.Cluster)
 }
 
 // ServeHTTP makes Site an http.Handler.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -20,8 +23,16 @@ type Problem struct {
 	Text   string
 }
 
-// ErrBadRequest is a request that no link or form of the site makes.
-var ErrBadRequest = errors.New("bad request")
+var (
+	// ErrBadRequest is a request that no link or form of the site makes.
+	ErrBadRequest = errors.New("bad request")
+	// ErrNotFound is something that does not exist, or no longer.
+	ErrNotFound = errors.New("not found")
+	// ErrLogInRequired is a visitor where only users may be.
+	ErrLogInRequired = errors.New("log-in required")
+	// ErrForbidden is a user where only others may be.
+	ErrForbidden = errors.New("forbidden")
+)
 
 // statusClientGone is what proxies log for a client that did not wait. It is no
 // failure of ours.
@@ -35,13 +46,15 @@ var problems = []struct {
 	{dbroute.ErrPrimaryUnavailable, Problem{http.StatusServiceUnavailable, "The primary cannot be reached", "Saving, and reading what you have just saved, must wait until it is back. Nothing was changed. Please try again in a moment."}},
 	{dbroute.ErrCommitUnknown, Problem{http.StatusServiceUnavailable, "It may have been saved", "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again."}},
 	{context.Canceled, Problem{statusClientGone, "The request was cancelled", "Its sender did not wait for the answer."}},
+	{ErrNotFound, Problem{http.StatusNotFound, "There is nothing here", "The page does not exist, or it was deleted."}},
+	{ErrLogInRequired, Problem{http.StatusUnauthorized, "You are not logged in", "Log in in another tab, and then send this again."}},
+	{ErrForbidden, Problem{http.StatusForbidden, "This is not yours to change", "Only its author can edit or delete it."}},
 	{ErrBadRequest, Problem{http.StatusBadRequest, "That address is not one of ours", "Part of it could not be understood."}},
 }
 
 var statusProblems = map[int]Problem{
 	http.StatusBadRequest:            {Title: "The request could not be understood", Text: "Go back and try again."},
 	http.StatusForbidden:             {Title: "This form was sent from another site", Text: "For your safety it was not accepted. Open the page here and send it again."},
-	http.StatusNotFound:              {Title: "There is nothing here", Text: "The page does not exist, or it was deleted."},
 	http.StatusMethodNotAllowed:      {Title: "That cannot be done here", Text: "This address exists, but not for this kind of request."},
 	http.StatusRequestEntityTooLarge: {Title: "That is too much text", Text: "The form was larger than we accept. Shorten it and send it again."},
 	http.StatusUnsupportedMediaType:  {Title: "That kind of content is not accepted", Text: "Send it as a form."},
@@ -67,7 +80,6 @@ func OnPage(err error, name string, page Page) error { return &onPage{err, name,
 type errorHandler struct {
 	renderer *Renderer
 	log      *slog.Logger
-	notFound []error
 }
 
 // handle has the signature of echo.HTTPErrorHandler.
@@ -87,6 +99,9 @@ func (h *errorHandler) render(err error, c echo.Context) error {
 	if wantsJSON(c.Request()) {
 		return problemJSON(c, p)
 	}
+	if errors.Is(err, ErrLogInRequired) && c.Request().Method == http.MethodGet {
+		return c.Redirect(http.StatusSeeOther, "/login?next="+url.QueryEscape(c.Request().URL.RequestURI()))
+	}
 	var shown *onPage
 	if errors.As(err, &shown) {
 		base := shown.page.Common()
@@ -95,23 +110,24 @@ func (h *errorHandler) render(err error, c echo.Context) error {
 	}
 	page := &templates.ErrorPage{Status: p.Status, Text: p.Text}
 	page.Title = p.Title
+	if p.Status >= 500 || p.Status == http.StatusUnauthorized {
+		page.Again = sentForm(c)
+	}
 	return h.renderer.HTML(c, p.Status, "error", page)
 }
 
 func (h *errorHandler) problem(err error) Problem {
+	var httpErr *echo.HTTPError
+	if errors.As(err, &httpErr) && httpErr.Code == http.StatusNotFound {
+		err = ErrNotFound // echo's own, for an address without a route
+	}
 	for _, known := range problems {
 		if errors.Is(err, known.err) {
 			return known.problem
 		}
 	}
 	status := http.StatusInternalServerError
-	for _, notFound := range h.notFound {
-		if errors.Is(err, notFound) {
-			status = http.StatusNotFound
-		}
-	}
-	var httpErr *echo.HTTPError
-	if errors.As(err, &httpErr) {
+	if httpErr != nil {
 		status = httpErr.Code
 	}
 	p, ok := statusProblems[status]
@@ -120,6 +136,32 @@ func (h *errorHandler) problem(err error) Problem {
 	}
 	p.Status = status
 	return p
+}
+
+// hiddenFields are those that nobody typed.
+var hiddenFields = []string{"back", "next", "version"}
+
+// sentForm returns the form of a request that may be sent again as it was, so
+// that what was typed is not lost even if no handler has seen it. Passwords are
+// not repeated to anybody.
+func sentForm(c echo.Context) *templates.Again {
+	if c.Request().Method != http.MethodPost {
+		return nil
+	}
+	fields, err := Form(c)
+	if err != nil {
+		return nil
+	}
+	again := &templates.Again{Action: c.Request().URL.Path}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name == "password" || name == "current" {
+			return nil
+		}
+		again.Fields = append(again.Fields, templates.Field{
+			Name: name, Value: fields.Get(name), Hidden: slices.Contains(hiddenFields, name),
+		})
+	}
+	return again
 }
 
 func wantsJSON(r *http.Request) bool {

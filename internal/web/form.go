@@ -35,3 +35,38 @@ func Line(field string) (line string, ok bool) {
 	line, ok = Text(field)
 	return strings.Join(strings.Fields(line), " "), ok
 }
+
+// CheckText cleans a field of several lines that must not be empty, and says
+// what is wrong with it to the person who typed it. What it returns can always
+// be shown again. The limit is in characters.
+func CheckText(typed, name string, limit int) (text, problem string) {
+	return check(Text, typed, name, limit)
+}
+
+// CheckLine is CheckText for a field of one line.
+func CheckLine(typed, name string, limit int) (line, problem string) {
+	return check(Line, typed, name, limit)
+}
+
+func check(clean func(string) (string, bool), typed, name string, limit int) (value, problem string) {
+	value, ok := clean(typed)
+	switch n := utf8.RuneCountInString(value); {
+	case !ok:
+		return value, fmt.Sprintf("The %s has characters that are not text. Please remove them.", name)
+	case n == 0:
+		return value, fmt.Sprintf("Please write a %s.", name)
+	case n > limit:
+		return value, fmt.Sprintf("The %s has %d characters. At most %d fit.", name, n, limit)
+	}
+	return value, ""
+}
+
+// LocalPath returns path if it is one of this site, else the front page: a form
+// must not send anybody elsewhere.
+func LocalPath(path string) string {
+	// Browsers take a backslash for a slash and drop line ends and tabs.
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return "/"
+	}
+	return path
+}

@@ -59,7 +59,7 @@ func newTestSite(t *testing.T, strategy func(*Markers) Middleware) *testSite {
 	stacktest.Must(t, err)
 
 	s := &testSite{t: t, servers: servers, cluster: cluster, markers: markers, begun: make(chan struct{}), goOn: make(chan struct{})}
-	e := NewEcho(log, cluster, html)
+	e := NewEcho(log, cluster, html, false)
 	s.register(NewRoutes(e).With(Scope(cluster, true), strategy(markers)))
 	server := httptest.NewServer(Handler(cluster, e, templates.Files))
 	t.Cleanup(server.Close)
@@ -82,7 +82,7 @@ func (s *testSite) register(r *Routes) {
 	}}
 	r.GET("/slow/read", s.read, slow)
 	for path, end := range map[string]echo.HandlerFunc{
-		"redirect":     func(c echo.Context) error { return SeeOther(c, "/read") },
+		"redirect":     func(c echo.Context) error { return SeeOther(c, "/read", FlashPostSaved) },
 		"implicit-200": func(c echo.Context) error { _, err := c.Response().Write([]byte("saved")); return err },
 		"nothing":      func(echo.Context) error { return nil },
 		"flush": func(c echo.Context) error {
@@ -364,7 +364,7 @@ func TestWindow(t *testing.T) {
 	stacktest.Pause(t, s.servers)
 	b := s.browser()
 	b.want("/read", "old: no recent write", "2")
-	a := b.do(http.MethodPost, "/write/redirect?text=new")
+	a := b.do(http.MethodPost, "/write/204?text=new")
 	if c := a.Cookies(); len(c) != 1 || time.Duration(c[0].MaxAge)*time.Second <= window {
 		t.Errorf("cookies are %v", c)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -64,22 +63,31 @@ func (r *Renderer) HTML(c echo.Context, status int, name string, page Page) erro
 }
 
 func (r *Renderer) fill(c echo.Context, base *templates.Base) {
+	ctx := c.Request().Context()
 	base.Site = r.site
+	if chosen := Strategy(c); chosen != "" {
+		base.Strategy = chosen
+	}
 	base.Path = c.Request().URL.Path
-	base.RequestID = requestID(c.Request().Context())
+	base.RequestID = requestID(ctx)
+	base.Viewer = viewer(ctx)
+	base.Flash = takeFlash(c)
 	if !r.site.ShowReads {
 		return
 	}
-	base.Reads = &templates.Reads{}
-	if scope := r.cluster.Scope(c.Request().Context()); scope != nil {
-		for _, a := range scope.Accesses() {
-			base.Reads.Accesses = append(base.Reads.Accesses, templates.Access{
-				Name: a.Name, Write: a.Write, ServerID: a.ServerID, Role: string(a.Role),
-				Reason: string(a.Reason), Duration: a.Duration.Round(time.Microsecond), Failed: a.Failed,
-			})
-		}
+	base.Reads = &templates.Reads{Guard: shown(guardAccesses(ctx))}
+	if scope := r.cluster.Scope(ctx); scope != nil {
+		base.Reads.Accesses = shown(scope.Accesses())
 	}
 }
 
-// SeeOther answers a form that was saved.
-func SeeOther(c echo.Context, path string) error { return c.Redirect(http.StatusSeeOther, path) }
+func shown(accesses []dbroute.Access) []templates.Access {
+	var list []templates.Access
+	for _, a := range accesses {
+		list = append(list, templates.Access{
+			Name: a.Name, Write: a.Write, ServerID: a.ServerID, Role: string(a.Role),
+			Reason: string(a.Reason), Duration: a.Duration.Round(time.Microsecond), Failed: a.Failed,
+		})
+	}
+	return list
+}

@@ -18,12 +18,12 @@ import (
 // encoded four bytes each, with room to spare.
 const maxBody = "512K"
 
-// NewEcho returns an echo with what every route of the site shares. The errors
-// in notFound are answered with a 404.
-func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, notFound ...error) *echo.Echo {
+// NewEcho returns an echo with what every route of the site shares. With
+// secureCookies, cookies travel over TLS only.
+func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, secureCookies bool) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = (&errorHandler{renderer: renderer, log: log, notFound: notFound}).handle
+	e.HTTPErrorHandler = (&errorHandler{renderer: renderer, log: log}).handle
 	e.Use(
 		identify,
 		logRequests(log, cluster),
@@ -32,7 +32,7 @@ func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, not
 				return fmt.Errorf("panic: %w\n%s", err, stack)
 			},
 		}),
-		secure,
+		secure(secureCookies),
 		middleware.BodyLimit(maxBody),
 		refuseCrossOrigin(),
 	)
@@ -67,14 +67,32 @@ func cached(next http.Handler) http.Handler {
 	})
 }
 
-func secure(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		h := c.Response().Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "same-origin")
-		return next(c)
+// secureKey is where setCookie finds whether cookies are for TLS only.
+const secureKey = "secure cookies"
+
+func secure(cookies bool) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			c.Set(secureKey, cookies)
+			h := c.Response().Header()
+			h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+			h.Set("X-Content-Type-Options", "nosniff")
+			h.Set("Referrer-Policy", "same-origin")
+			return next(c)
+		}
 	}
+}
+
+// setCookie sets a cookie that holds no secret; an empty value deletes it.
+func setCookie(c echo.Context, name, value string, maxAge int) {
+	if value == "" {
+		maxAge = -1
+	}
+	secure, _ := c.Get(secureKey).(bool)
+	c.SetCookie(&http.Cookie{
+		Name: name, Value: value, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure,
+	})
 }
 
 // refuseCrossOrigin uses only the check of http.CrossOriginProtection: its own

@@ -33,13 +33,10 @@ func SessionWindow(m *Markers, window time.Duration) Middleware {
 
 // Anywhere routes reads to a replica whatever the client wrote: the strategy
 // "none", to see what the others are for.
-func Anywhere(cluster *dbroute.Cluster) Middleware {
-	return Middleware{"Anywhere", func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			cluster.Scope(c.Request().Context()).RouteAnywhere()
-			return next(c)
-		}
-	}}
+func Anywhere(m *Markers) Middleware {
+	return strategy("Anywhere", m, func(_ echo.Context, scope *dbroute.Scope, marker dbroute.Marker) {
+		scope.RouteAnywhere(marker)
+	})
 }
 
 // strategy reads the markers before the request and writes them before the
@@ -55,7 +52,7 @@ func strategy(name string, m *Markers, decide func(echo.Context, *dbroute.Scope,
 				told = o.Changed
 				m.write(h, got.names, o)
 			})
-			decide(c, scope, got.marker)
+			decide(c, scope, m.cluster.MergeMarkers(got.marker, extraMarker(c.Request().Context())))
 			err := next(c)
 			if headerSent(c) && !told && scope.Outcome().Changed {
 				m.log.ErrorContext(c.Request().Context(), "marker lost: the response header was sent before the write")

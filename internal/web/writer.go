@@ -11,8 +11,9 @@ import (
 // error page after a panic. Echo's own Response.Before misses a flush.
 type headerWriter struct {
 	http.ResponseWriter
-	hooks []func(http.Header)
-	sent  bool
+	hooks   []func(http.Header)
+	sent    bool // the hooks have run
+	flushed bool // the header is out, with a 200 that nobody has asked for
 }
 
 // beforeHeader registers fn to run just before the response header is sent. It
@@ -50,6 +51,9 @@ func (w *headerWriter) runHooks() {
 }
 
 func (w *headerWriter) WriteHeader(status int) {
+	if w.flushed {
+		return
+	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.runHooks()
 	}
@@ -63,6 +67,7 @@ func (w *headerWriter) Write(b []byte) (int, error) {
 
 // FlushError is what http.ResponseController calls.
 func (w *headerWriter) FlushError() error {
+	w.flushed = w.flushed || !w.sent
 	w.runHooks()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }

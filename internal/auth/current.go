@@ -1,0 +1,67 @@
+package auth
+
+import (
+	"context"
+	"errors"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/web"
+	"freshread/templates"
+)
+
+type userKey struct{}
+
+// Current returns the signed-in user of a request, or the zero User.
+func Current(ctx context.Context) User {
+	u, _ := ctx.Value(userKey{}).(User)
+	return u
+}
+
+// Load is the middleware that loads the signed-in user, for the name in the
+// navigation. It reads, so it must come after the strategy: a rename is seen on
+// the next page because the marker has been applied by then.
+func (g *Guard) Load(users *Store) web.Middleware {
+	return web.Middleware{Name: "auth.Load", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			ctx := c.Request().Context()
+			found, ok := guardedFrom(ctx)
+			if !ok {
+				return next(c)
+			}
+			scope := g.main.Scope(ctx)
+			if o := scope.Outcome(); found.marker.Unknown && o.Changed {
+				g.cover(ctx, found.userID, found.writes, o.Marker) // healed by the strategy
+			}
+			scope.OnCommit(func() dbroute.CommitHook { return g.hook(found.userID) })
+			user, err := users.ByID(ctx, found.userID)
+			if errors.Is(err, ErrNotFound) {
+				// The guard says there is one, so the replica is what is late.
+				scope.Pin()
+				user, err = users.ByID(ctx, found.userID)
+			}
+			if err != nil {
+				return err
+			}
+			user.Role = found.role // what somebody may do is never read from a replica
+			ctx = context.WithValue(ctx, userKey{}, user)
+			ctx = web.WithViewer(ctx, templates.Viewer{ID: user.ID, Name: user.Name})
+			c.SetRequest(c.Request().WithContext(ctx))
+			return next(c)
+		}
+	}}
+}
+
+// Required is the middleware for pages that are somebody's own. It sends
+// visitors to log in, and back.
+func Required() web.Middleware {
+	return web.Middleware{Name: "auth.Required", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if Current(c.Request().Context()).ID == 0 {
+				return web.ErrLogInRequired
+			}
+			return next(c)
+		}
+	}}
+}

@@ -1,0 +1,139 @@
+package auth
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/web"
+)
+
+// Guard answers, once per request with a session and from the primary, whether
+// the session is still valid and how far its user's own writes have got. It is
+// what makes a log-out count at once, and what makes a write from one browser
+// seen in the next, which has no marker of it.
+//
+// A user's row counts his commits (writes), in the transactions themselves, and
+// how many of them commit_id covers (covered). Where the two differ, since a
+// process died between COMMIT and the capture, the user's position is unknown.
+type Guard struct {
+	db      *dbroute.Cluster // primary-only
+	main    *dbroute.Cluster // whose commit IDs are kept
+	cookies *Cookies
+	log     *slog.Logger
+}
+
+// NewGuard returns a guard of the users of main.
+func NewGuard(main *dbroute.Cluster, cookies *Cookies, log *slog.Logger) *Guard {
+	return &Guard{db: main.PrimaryOnly("guard"), main: main, cookies: cookies, log: log}
+}
+
+// guarded is what the guard knows of a request with a valid session.
+type guarded struct {
+	userID    int64
+	role      Role
+	sessionID string
+	writes    int64
+	marker    dbroute.Marker
+}
+
+type guardKey struct{}
+
+func guardedFrom(ctx context.Context) (guarded, bool) {
+	g, ok := ctx.Value(guardKey{}).(guarded)
+	return g, ok
+}
+
+// Middleware asks for requests that carry a session. It runs before the
+// strategy, which it gives the user's marker. Anonymous requests cost nothing.
+func (g *Guard) Middleware() web.Middleware {
+	return web.Middleware{Name: "auth.Guard", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			secret := g.cookies.secret(c.Request())
+			if secret == "" {
+				return next(c)
+			}
+			ctx, scope := g.db.NewScope(c.Request().Context())
+			found, ok, err := g.lookUp(ctx, sessionID(secret))
+			ctx = web.WithGuard(ctx, scope.Accesses())
+			if ok {
+				ctx = context.WithValue(ctx, guardKey{}, found)
+				ctx = web.WithMarker(ctx, found.marker)
+			}
+			c.SetRequest(c.Request().WithContext(ctx))
+			if err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}}
+}
+
+// lookUp finds a session by its primary key. It is not ok if the session has
+// ended or its account is disabled.
+func (g *Guard) lookUp(ctx context.Context, id string) (_ guarded, ok bool, err error) {
+	found := guarded{sessionID: id}
+	var covered, writtenMS int64
+	var commitID string
+	err = g.db.Read(ctx, "auth.Guard", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, `
+			SELECT u.id, u.role, u.writes, u.covered, u.commit_id, u.written_ms
+			  FROM sessions s JOIN users u ON u.id = s.user_id
+			 WHERE s.id = ? AND s.expires_at > CURRENT_TIMESTAMP AND NOT u.disabled`, id).
+			Scan(&found.userID, &found.role, &found.writes, &covered, &commitID, &writtenMS)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return guarded{}, false, nil
+	case err != nil:
+		return guarded{}, false, err
+	case found.writes == 0:
+		return found, true, nil
+	}
+	found.marker.Written = time.UnixMilli(writtenMS)
+	found.marker.Commit, err = g.main.ParseCommitID(commitID)
+	if err != nil || found.writes != covered {
+		found.marker = dbroute.Marker{Written: found.marker.Written, Unknown: true}
+	}
+	return found, true, nil
+}
+
+// hook counts a user's commit in its own transaction, and saves its commit ID
+// afterwards.
+func (g *Guard) hook(userID int64) dbroute.CommitHook {
+	var writes int64
+	return dbroute.CommitHook{
+		InTx: func(ctx context.Context, tx *dbroute.Tx) error {
+			if _, err := tx.ExecContext(ctx, `UPDATE users SET writes = writes + 1, written_ms = ? WHERE id = ?`,
+				time.Now().UnixMilli(), userID); err != nil {
+				return err
+			}
+			return tx.QueryRowContext(ctx, `SELECT writes FROM users WHERE id = ?`, userID).Scan(&writes)
+		},
+		After: func(ctx context.Context, m dbroute.Marker) { g.cover(ctx, userID, writes, m) },
+	}
+}
+
+// cover saves that a commit ID covers the first writes of a user. The row was
+// locked up to each COMMIT, so the order of writes is the order of commits. If
+// it fails, the user's position stays unknown, and the next request heals it.
+func (g *Guard) cover(ctx context.Context, userID, writes int64, m dbroute.Marker) {
+	if m.Unknown {
+		return
+	}
+	err := g.db.Touch(ctx, "auth.Cover", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE users SET commit_id = ?, covered = ?, written_ms = ?
+			 WHERE id = ? AND covered < ?`,
+			m.Commit.String(), writes, m.Written.UnixMilli(), userID, writes)
+		return err
+	})
+	if err != nil {
+		g.log.WarnContext(ctx, "commit ID of a user not saved", "user", userID, "error", err)
+	}
+}

@@ -1,0 +1,277 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/web"
+	"freshread/templates"
+)
+
+// Pages serves sign-up, log-in, log-out and the profile.
+type Pages struct {
+	store     *Store
+	cookies   *Cookies
+	passwords *Passwords
+	html      *web.Renderer
+	demo      Demo
+}
+
+// Demo is what a site that is there to be tried out has on top; else it is zero.
+type Demo struct {
+	Accounts []DemoAccount // offered on the log-in page
+	Check    *Store        // primary-only; with it, a stale profile says so
+}
+
+// DemoAccount can be used by everybody who tries the site out.
+type DemoAccount struct {
+	Name            string
+	Role            Role
+	Email, Password string
+}
+
+// NewPages returns the pages of auth.
+func NewPages(store *Store, cookies *Cookies, passwords *Passwords, html *web.Renderer, demo Demo) *Pages {
+	return &Pages{store, cookies, passwords, html, demo}
+}
+
+// Register adds the routes. The guard, the strategy and Load must be in the
+// chain of r already.
+func (p *Pages) Register(r *web.Routes) {
+	r.GET("/signup", p.signUpForm)
+	r.POST("/signup", p.signUp)
+	r.GET("/login", p.logInForm)
+	r.POST("/login", p.logIn)
+	r.POST("/logout", p.logOut)
+
+	own := r.With(Required())
+	own.GET("/profile", p.profile)
+	own.POST("/profile", p.updateProfile)
+	own.POST("/profile/password", p.changePassword)
+	own.POST("/logout/everywhere", p.logOutEverywhere)
+}
+
+type signUpPage struct {
+	templates.Base
+	Form signUpForm
+}
+
+func (p *Pages) signUpPage(c echo.Context, status int, form signUpForm) error {
+	return p.html.HTML(c, status, "signup", newSignUpPage(form))
+}
+
+func newSignUpPage(form signUpForm) *signUpPage {
+	page := &signUpPage{Form: form}
+	page.Title = "Sign up"
+	return page
+}
+
+func (p *Pages) signUpForm(c echo.Context) error {
+	return p.signUpPage(c, http.StatusOK, signUpForm{})
+}
+
+func (p *Pages) signUp(c echo.Context) error {
+	fields, err := web.Form(c)
+	if err != nil {
+		return err
+	}
+	form := parseSignUp(fields)
+	if !form.valid() {
+		return p.signUpPage(c, http.StatusUnprocessableEntity, form)
+	}
+	ctx := c.Request().Context()
+	hash, err := p.passwords.Hash(ctx, form.password)
+	if err != nil {
+		return err
+	}
+	login := newSession()
+	err = p.store.create(ctx, User{Name: form.Name, Email: form.Email}, hash, login)
+	switch {
+	case errors.Is(err, ErrEmailTaken):
+		form.EmailError = "There is an account with this address. Log in instead?"
+		return p.signUpPage(c, http.StatusUnprocessableEntity, form)
+	case err != nil:
+		return web.OnPage(err, "signup", newSignUpPage(form))
+	}
+	if err := p.cookies.set(c.Request(), c.Response(), login); err != nil {
+		return err
+	}
+	return web.SeeOther(c, "/profile", web.FlashWelcome)
+}
+
+type logInPage struct {
+	templates.Base
+	Form logInForm
+	Demo []DemoAccount
+}
+
+func (p *Pages) newLogInPage(form logInForm) *logInPage {
+	page := &logInPage{Form: form, Demo: p.demo.Accounts}
+	page.Title = "Log in"
+	return page
+}
+
+func (p *Pages) logInForm(c echo.Context) error {
+	form := logInForm{Next: web.LocalPath(c.QueryParam("next"))}
+	return p.html.HTML(c, http.StatusOK, "login", p.newLogInPage(form))
+}
+
+func (p *Pages) logIn(c echo.Context) error {
+	fields, err := web.Form(c)
+	if err != nil {
+		return err
+	}
+	form := parseLogIn(fields)
+	login := newSession()
+	err = p.authenticate(c.Request().Context(), form, login)
+	switch {
+	case errors.Is(err, ErrWrongPassword):
+		form.Error = "The address or the password is wrong."
+		return p.html.HTML(c, http.StatusUnprocessableEntity, "login", p.newLogInPage(form))
+	case err != nil:
+		return web.OnPage(err, "login", p.newLogInPage(form))
+	}
+	if err := p.cookies.set(c.Request(), c.Response(), login); err != nil {
+		return err
+	}
+	return web.SeeOther(c, form.Next, web.FlashLoggedIn)
+}
+
+// authenticate starts a session, or returns ErrWrongPassword whatever it was
+// that was wrong.
+func (p *Pages) authenticate(ctx context.Context, form logInForm, login session) error {
+	found, err := p.store.credentialsByEmail(ctx, form.Email)
+	if err != nil {
+		return err
+	}
+	ok, err := p.passwords.Check(ctx, form.password, found.hash)
+	if err != nil {
+		return err
+	}
+	if !ok || found.disabled {
+		return ErrWrongPassword
+	}
+	return p.store.startSession(ctx, found.userID, login)
+}
+
+func (p *Pages) logOut(c echo.Context) error {
+	if found, ok := guardedFrom(c.Request().Context()); ok {
+		if err := p.store.endSession(c.Request().Context(), found.sessionID); err != nil {
+			return err
+		}
+	}
+	return p.loggedOut(c, web.FlashLoggedOut)
+}
+
+func (p *Pages) logOutEverywhere(c echo.Context) error {
+	ctx := c.Request().Context()
+	if err := p.store.endSessions(ctx, Current(ctx).ID); err != nil {
+		return err
+	}
+	return p.loggedOut(c, web.FlashAllLoggedOut)
+}
+
+func (p *Pages) loggedOut(c echo.Context, message web.Flash) error {
+	if err := p.cookies.clear(c.Request(), c.Response()); err != nil {
+		return err
+	}
+	return web.SeeOther(c, "/", message)
+}
+
+type profilePage struct {
+	templates.Base
+	User     User
+	Form     profileForm
+	Password passwordForm
+}
+
+func newProfilePage(u User, form profileForm, password passwordForm) *profilePage {
+	page := &profilePage{User: u, Form: form, Password: password}
+	page.Title = "Your profile"
+	return page
+}
+
+func (p *Pages) profile(c echo.Context) error {
+	u := Current(c.Request().Context())
+	page := newProfilePage(u, profileOf(u), passwordForm{})
+	page.Stale = p.stale(c, u)
+	return p.html.HTML(c, http.StatusOK, "profile", page)
+}
+
+// stale says what the primary already has, if the strategy in effect has shown
+// something older.
+func (p *Pages) stale(c echo.Context, shown User) string {
+	if p.demo.Check == nil || web.Strategy(c) == "commit" {
+		return ""
+	}
+	current, err := p.demo.Check.ByID(c.Request().Context(), shown.ID)
+	if err != nil || current.Name == shown.Name {
+		return ""
+	}
+	return fmt.Sprintf("the primary already has the name “%s”", current.Name)
+}
+
+func profileOf(u User) profileForm { return profileForm{Name: u.Name, Bio: u.Bio} }
+
+func (p *Pages) updateProfile(c echo.Context) error {
+	fields, err := web.Form(c)
+	if err != nil {
+		return err
+	}
+	form := parseProfile(fields)
+	u := Current(c.Request().Context())
+	page := newProfilePage(u, form, passwordForm{})
+	if !form.valid() {
+		return p.html.HTML(c, http.StatusUnprocessableEntity, "profile", page)
+	}
+	u.Name, u.Bio = form.Name, form.Bio
+	if err := p.store.UpdateProfile(c.Request().Context(), u); err != nil {
+		return web.OnPage(err, "profile", page)
+	}
+	return web.SeeOther(c, "/profile", web.FlashProfile)
+}
+
+func (p *Pages) changePassword(c echo.Context) error {
+	fields, err := web.Form(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	form := parsePassword(fields)
+	u := Current(ctx)
+	if form, err = p.checkCurrent(ctx, u.ID, form); err != nil {
+		return err
+	}
+	page := newProfilePage(u, profileOf(u), form)
+	if form.CurrentError != "" || form.PasswordError != "" {
+		return p.html.HTML(c, http.StatusUnprocessableEntity, "profile", page)
+	}
+	hash, err := p.passwords.Hash(ctx, form.password)
+	if err != nil {
+		return err
+	}
+	login := newSession()
+	if err := p.store.setPassword(ctx, u.ID, hash, login); err != nil {
+		return web.OnPage(err, "profile", page)
+	}
+	if err := p.cookies.set(c.Request(), c.Response(), login); err != nil {
+		return err
+	}
+	return web.SeeOther(c, "/profile", web.FlashPassword)
+}
+
+func (p *Pages) checkCurrent(ctx context.Context, userID int64, form passwordForm) (passwordForm, error) {
+	found, err := p.store.credentialsByID(ctx, userID)
+	if err != nil {
+		return form, err
+	}
+	ok, err := p.passwords.Check(ctx, form.current, found.hash)
+	if err == nil && !ok {
+		form.CurrentError = "This is not your present password."
+	}
+	return form, err
+}

@@ -1,0 +1,118 @@
+package auth
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/sessions"
+
+	"freshread/internal/dbroute"
+)
+
+// sessionLife is how long a log-in lasts.
+const sessionLife = 30 * 24 * time.Hour
+
+// session is a log-in. The browser holds the secret; the database its hash.
+type session struct{ secret string }
+
+func newSession() session { return session{rand.Text()} }
+
+func (s session) id() string { return sessionID(s.secret) }
+
+func sessionID(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+func (s session) insert(ctx context.Context, tx *dbroute.Tx, userID int64) error {
+	// Nobody else looks after what has expired.
+	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ? AND expires_at < CURRENT_TIMESTAMP`, userID); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, expires_at) VALUES (?, ?, ?)`,
+		s.id(), userID, time.Now().Add(sessionLife))
+	return err
+}
+
+// startSession saves a log-in. It is a write like any other: the marker that it
+// leaves makes the next page see the account, however new.
+func (s *Store) startSession(ctx context.Context, userID int64, next session) error {
+	return s.db.Write(ctx, "sessions.Start", func(ctx context.Context, tx *dbroute.Tx) error {
+		return next.insert(ctx, tx, userID)
+	})
+}
+
+// endSession ends one log-in, endSessions all of a user's.
+func (s *Store) endSession(ctx context.Context, id string) error {
+	return s.db.Write(ctx, "sessions.End", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
+		return err
+	})
+}
+
+func (s *Store) endSessions(ctx context.Context, userID int64) error {
+	return s.db.Write(ctx, "sessions.EndAll", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ?`, userID)
+		return err
+	})
+}
+
+// Cookies keeps the session's secret in the browser. Only log-in, log-out and a
+// changed password write it: a slow page must not bring back a session that has
+// ended meanwhile.
+type Cookies struct{ store *sessions.CookieStore }
+
+const (
+	sessionCookie = "session"
+	secretKey     = "secret"
+)
+
+// NewCookies derives keys of its own from keys; see web.NewMarkers.
+func NewCookies(keys [][]byte, secure bool) (*Cookies, error) {
+	var pairs [][]byte
+	for _, key := range keys {
+		derived, err := hkdf.Key(sha256.New, key, nil, "freshread session", 64)
+		if err != nil {
+			return nil, fmt.Errorf("session cookies: %w", err)
+		}
+		pairs = append(pairs, derived[:32], derived[32:])
+	}
+	store := sessions.NewCookieStore(pairs...)
+	store.Options = &sessions.Options{Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure}
+	store.MaxAge(int(sessionLife / time.Second))
+	return &Cookies{store}, nil
+}
+
+// secret returns what the browser holds, or "" if it is not logged in.
+func (c *Cookies) secret(r *http.Request) string {
+	s, err := c.store.Get(r, sessionCookie)
+	if err != nil {
+		return "" // not ours, or of a key that is gone
+	}
+	secret, _ := s.Values[secretKey].(string)
+	return secret
+}
+
+func (c *Cookies) set(r *http.Request, w http.ResponseWriter, s session) error {
+	cookie, _ := c.store.New(r, sessionCookie) // an unreadable one is replaced
+	cookie.Values = map[any]any{secretKey: s.secret}
+	if err := cookie.Save(r, w); err != nil {
+		return fmt.Errorf("save session cookie: %w", err)
+	}
+	return nil
+}
+
+func (c *Cookies) clear(r *http.Request, w http.ResponseWriter) error {
+	cookie, _ := c.store.New(r, sessionCookie)
+	cookie.Options.MaxAge = -1
+	if err := cookie.Save(r, w); err != nil {
+		return fmt.Errorf("delete session cookie: %w", err)
+	}
+	return nil
+}

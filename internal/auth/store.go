@@ -1,0 +1,99 @@
+package auth
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"freshread/internal/dbroute"
+)
+
+// Store reads and writes users.
+type Store struct{ db dbroute.Router }
+
+// NewStore returns a store on db.
+func NewStore(db dbroute.Router) *Store { return &Store{db} }
+
+// ByID returns a user, or ErrNotFound.
+func (s *Store) ByID(ctx context.Context, id int64) (User, error) {
+	var u User
+	err := s.db.Read(ctx, "users.ByID", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, `
+			SELECT id, name, email, bio, role, created_at
+			  FROM users
+			 WHERE id = ?`, id).
+			Scan(&u.ID, &u.Name, &u.Email, &u.Bio, &u.Role, &u.CreatedAt)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return User{}, fmt.Errorf("user %d: %w", id, ErrNotFound)
+	}
+	return u, err
+}
+
+// credentials are what a log-in is checked against.
+type credentials struct {
+	userID   int64
+	hash     string // empty if nobody can log in with it
+	disabled bool
+}
+
+// credentialsByEmail reads the primary: an account that has just been made, a
+// password that has just been changed, must count at once. An unknown address
+// has the zero credentials, which no password fits.
+func (s *Store) credentialsByEmail(ctx context.Context, email string) (credentials, error) {
+	return s.credentials(ctx, `SELECT id, password_hash, disabled FROM users WHERE email = ?`, email)
+}
+
+func (s *Store) credentialsByID(ctx context.Context, id int64) (credentials, error) {
+	return s.credentials(ctx, `SELECT id, password_hash, disabled FROM users WHERE id = ?`, id)
+}
+
+func (s *Store) credentials(ctx context.Context, query string, key any) (credentials, error) {
+	ctx = dbroute.UsePrimary(ctx)
+	var found credentials
+	err := s.db.Read(ctx, "users.Credentials", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, query, key).Scan(&found.userID, &found.hash, &found.disabled)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return credentials{}, nil
+	}
+	return found, err
+}
+
+// create saves a new user with a session to begin with. The address is checked
+// by the primary's unique index, since no replica can say that it is free.
+func (s *Store) create(ctx context.Context, u User, hash string, first session) error {
+	err := s.db.Write(ctx, "users.Create", func(ctx context.Context, tx *dbroute.Tx) error {
+		id, err := tx.InsertID(ctx, `INSERT INTO users (name, email, password_hash) VALUES (?, ?, ?)`, u.Name, u.Email, hash)
+		if err != nil {
+			return err
+		}
+		return first.insert(ctx, tx, id)
+	})
+	if dbroute.IsDuplicateKey(err) {
+		return fmt.Errorf("sign up: %w", ErrEmailTaken)
+	}
+	return err
+}
+
+// UpdateProfile saves what a user says of himself.
+func (s *Store) UpdateProfile(ctx context.Context, u User) error {
+	return s.db.Write(ctx, "users.UpdateProfile", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE users SET name = ?, bio = ? WHERE id = ?`, u.Name, u.Bio, u.ID)
+		return err
+	})
+}
+
+// setPassword saves a new password and ends all sessions but the new one.
+func (s *Store) setPassword(ctx context.Context, userID int64, hash string, next session) error {
+	return s.db.Write(ctx, "users.SetPassword", func(ctx context.Context, tx *dbroute.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = ? WHERE id = ?`, hash, userID); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ?`, userID); err != nil {
+			return err
+		}
+		return next.insert(ctx, tx, userID)
+	})
+}

@@ -1,0 +1,130 @@
+package posts
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/auth"
+	"freshread/internal/web"
+	"freshread/templates"
+)
+
+func commentPath(postID, id int64) string { return fmt.Sprintf("/posts/%d#comment-%d", postID, id) }
+
+func (p *Pages) addComment(c echo.Context) error {
+	form, err := postedComment(c)
+	if err != nil {
+		return err
+	}
+	author := auth.Current(c.Request().Context())
+	switch {
+	case author.ID == 0:
+		return web.OnPage(web.ErrLogInRequired, "post", newPostPage(c, form))
+	case form.BodyError != "":
+		return p.showWith(c, http.StatusUnprocessableEntity, form)
+	}
+	post := loaded(c)
+	id, err := p.store.AddComment(c.Request().Context(), post.ID, author.ID, form.Body)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return err
+	case err != nil:
+		// The page has no comments: to read them is what would fail now.
+		return web.OnPage(err, "post", newPostPage(c, form))
+	}
+	return web.SeeOther(c, commentPath(post.ID, id), web.FlashCommentSaved)
+}
+
+type commentPage struct {
+	templates.Base
+	Form   commentForm
+	Action string
+	Cancel string
+}
+
+func newCommentPage(postID, id int64, form commentForm) *commentPage {
+	page := &commentPage{
+		Form:   form,
+		Action: fmt.Sprintf("/posts/%d/comments/%d", postID, id),
+		Cancel: commentPath(postID, id),
+	}
+	page.Title = "Edit comment"
+	return page
+}
+
+func (p *Pages) editCommentForm(c echo.Context) error {
+	id, err := idParam(c, "comment")
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	post := loaded(c)
+	comment, err := p.store.CommentByID(ctx, post.ID, id)
+	if err != nil {
+		return err
+	}
+	if !auth.Current(ctx).MayChange(comment.AuthorID) {
+		return ErrNotYours
+	}
+	return p.html.HTML(c, http.StatusOK, "comment-form", newCommentPage(post.ID, id, commentForm{Body: comment.Body}))
+}
+
+func (p *Pages) updateComment(c echo.Context) error {
+	postID, id, err := commentParams(c)
+	if err != nil {
+		return err
+	}
+	form, err := postedComment(c)
+	if err != nil {
+		return err
+	}
+	page := newCommentPage(postID, id, form)
+	editor := auth.Current(c.Request().Context())
+	switch {
+	case editor.ID == 0:
+		return web.OnPage(web.ErrLogInRequired, "comment-form", page)
+	case form.BodyError != "":
+		return p.html.HTML(c, http.StatusUnprocessableEntity, "comment-form", page)
+	}
+	err = p.store.UpdateComment(c.Request().Context(), editor, postID, id, form.Body)
+	switch {
+	case errors.Is(err, ErrNotYours):
+		return err
+	case err != nil:
+		return web.OnPage(err, "comment-form", page)
+	}
+	return web.SeeOther(c, commentPath(postID, id), web.FlashCommentSaved)
+}
+
+func (p *Pages) deleteComment(c echo.Context) error {
+	postID, id, err := commentParams(c)
+	if err != nil {
+		return err
+	}
+	editor := auth.Current(c.Request().Context())
+	if editor.ID == 0 {
+		return web.ErrLogInRequired
+	}
+	if err := p.store.DeleteComment(c.Request().Context(), editor, postID, id); err != nil {
+		return err
+	}
+	return web.SeeOther(c, postPath(postID)+"#comments", web.FlashCommentDeleted)
+}
+
+func commentParams(c echo.Context) (postID, id int64, err error) {
+	if postID, err = idParam(c, "id"); err == nil {
+		id, err = idParam(c, "comment")
+	}
+	return postID, id, err
+}
+
+func postedComment(c echo.Context) (commentForm, error) {
+	fields, err := web.Form(c)
+	if err != nil {
+		return commentForm{}, err
+	}
+	return parseComment(fields), nil
+}

@@ -1,0 +1,233 @@
+// Package sitetest gives tests the whole site on real servers, and browsers to
+// look at it with.
+package sitetest
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/PuerkitoBio/goquery"
+
+	"freshread/internal/auth"
+	"freshread/internal/dbroute"
+	"freshread/internal/posts"
+	"freshread/internal/site"
+	"freshread/internal/stack"
+	"freshread/internal/stack/stacktest"
+	"freshread/migrations"
+)
+
+// Site is the site on a migrated, empty database of the test's own.
+type Site struct {
+	T       *testing.T
+	Servers *stack.Stack
+	Cluster *dbroute.Cluster
+	Posts   *posts.Store
+	URL     string
+	config  site.Config
+}
+
+// Cheap is a password cost for tests.
+var Cheap = auth.Cost{Memory: 8, Time: 1, Threads: 1}
+
+// New starts a site that routes by commit ID, on the pair that the package's
+// tests share; change may change its configuration.
+func New(t *testing.T, change ...func(*site.Config)) *Site {
+	t.Helper()
+	return NewOn(t, stacktest.Pair(t), change...)
+}
+
+// NewOn is New on servers of the test's own.
+func NewOn(t *testing.T, servers *stack.Stack, change ...func(*site.Config)) *Site {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	database := stacktest.Database(t, servers)
+	cfg := dbroute.Config{
+		Name: "main", Primary: servers.Primary().URL(database), CheckTimeout: 5 * time.Second, Logger: log,
+	}
+	for _, r := range servers.Replicas() {
+		cfg.Replicas = append(cfg.Replicas, r.URL(database))
+	}
+	cluster, err := dbroute.Open(cfg)
+	stacktest.Must(t, err)
+	t.Cleanup(func() { cluster.Close() })
+	_, err = migrations.Up(stacktest.Context(t), cluster.PrimaryDB(), log)
+	stacktest.Must(t, err)
+	stacktest.Applied(t, servers)
+	s := &Site{T: t, Servers: servers, Cluster: cluster, Posts: posts.NewStore(cluster), config: site.Config{
+		Cluster: cluster, Log: log, Strategy: site.Commit, ShowReads: true, PasswordCost: Cheap,
+		SessionKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
+	}}
+	for _, f := range change {
+		f(&s.config)
+	}
+	s.URL = s.Process()
+	return s
+}
+
+// Process starts another process of the same site and returns its URL.
+func (s *Site) Process() string {
+	s.T.Helper()
+	handler, err := site.New(s.config)
+	stacktest.Must(s.T, err)
+	server := httptest.NewServer(handler)
+	s.T.Cleanup(server.Close)
+	return server.URL
+}
+
+// Pause stops the replicas from applying until resumed.
+func (s *Site) Pause() (resume func()) { s.T.Helper(); return stacktest.Pause(s.T, s.Servers) }
+
+// Applied waits until the replicas have applied all there is.
+func (s *Site) Applied() { s.T.Helper(); stacktest.Applied(s.T, s.Servers) }
+
+// Browser returns a visitor's browser.
+func (s *Site) Browser() *Browser {
+	s.T.Helper()
+	jar, err := cookiejar.New(nil)
+	stacktest.Must(s.T, err)
+	return &Browser{Site: s, URL: s.URL, Client: &http.Client{Jar: jar}}
+}
+
+// User is a browser of somebody who has signed up, and whom the replicas know.
+func (s *Site) User(name string) *Browser {
+	s.T.Helper()
+	b := s.Browser()
+	b.Email, b.Password = strings.ToLower(rand.Text())+"@example.com", rand.Text()
+	p := b.Post("/signup", "name", name, "email", b.Email, "password", b.Password)
+	p.Want(http.StatusOK, "[data-viewer]", name)
+	b.ID = p.Number("[data-viewer]", "data-viewer")
+	s.Applied()
+	b.Get("/profile") // the marker goes
+	return b
+}
+
+// Browser keeps cookies and follows redirects.
+type Browser struct {
+	Site   *Site
+	URL    string // of the process that it talks to
+	Client *http.Client
+
+	ID              int64 // of the signed-in user
+	Email, Password string
+}
+
+// Page is what a browser got.
+type Page struct {
+	*goquery.Document
+	t        *testing.T
+	Status   int
+	Path     string // after redirects
+	Header   http.Header
+	Response *http.Response
+}
+
+// Get opens a page.
+func (b *Browser) Get(path string) *Page {
+	b.Site.T.Helper()
+	return b.page(b.Client.Get(b.URL + path))
+}
+
+// Post sends a form of names and values.
+func (b *Browser) Post(path string, fields ...string) *Page {
+	b.Site.T.Helper()
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return b.page(b.Client.PostForm(b.URL+path, form))
+}
+
+// LogIn logs in on another browser with the same account.
+func (b *Browser) LogIn() *Browser {
+	b.Site.T.Helper()
+	other := b.Site.Browser()
+	other.ID, other.Email, other.Password = b.ID, b.Email, b.Password
+	p := other.Post("/login", "email", b.Email, "password", b.Password)
+	if p.Status != http.StatusOK || p.Number("[data-viewer]", "data-viewer") != b.ID {
+		b.Site.T.Fatalf("log in: %d %s", p.Status, p.Text(".problem"))
+	}
+	return other
+}
+
+// Write saves a new post and returns its path, as the replicas know it too.
+func (b *Browser) Write(title string) string {
+	b.Site.T.Helper()
+	p := b.Post("/posts", "title", title, "body", "Body of "+title)
+	p.Want(http.StatusOK, "[data-title]", title)
+	b.Site.Applied()
+	b.Get(p.Path)
+	return p.Path
+}
+
+// Cookie returns the value of a cookie, or "".
+func (b *Browser) Cookie(name string) string {
+	u, _ := url.Parse(b.URL)
+	for _, c := range b.Client.Jar.Cookies(u) {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+func (b *Browser) page(r *http.Response, err error) *Page {
+	b.Site.T.Helper()
+	stacktest.Must(b.Site.T, err)
+	defer r.Body.Close()
+	doc, err := goquery.NewDocumentFromReader(r.Body)
+	stacktest.Must(b.Site.T, err)
+	return &Page{doc, b.Site.T, r.StatusCode, r.Request.URL.Path, r.Header, r}
+}
+
+// Text returns the text at a selector, on one line.
+func (p *Page) Text(selector string) string {
+	return strings.Join(strings.Fields(p.Find(selector).First().Text()), " ")
+}
+
+// Number returns an attribute as a number, or fails the test.
+func (p *Page) Number(selector, attribute string) int64 {
+	p.t.Helper()
+	var n int64
+	if _, err := fmt.Sscan(p.Find(selector).AttrOr(attribute, ""), &n); err != nil {
+		p.t.Fatalf("%s: %s of %s: %v", p.Path, attribute, selector, err)
+	}
+	return n
+}
+
+// Want expects a status, and a text at a selector.
+func (p *Page) Want(status int, selector, text string) *Page {
+	p.t.Helper()
+	if got := p.Text(selector); p.Status != status || got != text {
+		p.t.Errorf("%s: %d, %s is %q, want %d, %q", p.Path, p.Status, selector, got, status, text)
+	}
+	return p
+}
+
+// WantReads expects every read of the page to be by one server for one reason,
+// and the response header to say the same.
+func (p *Page) WantReads(server string, why dbroute.Reason) *Page {
+	p.t.Helper()
+	reads := p.Find("[data-read]")
+	if reads.Length() == 0 {
+		p.t.Errorf("%s shows no reads", p.Path)
+	}
+	reads.Each(func(_ int, read *goquery.Selection) {
+		gotServer, gotWhy := read.AttrOr("data-server-id", ""), read.AttrOr("data-reason", "")
+		if gotServer != server || gotWhy != string(why) {
+			p.t.Errorf("%s: %s by server %s, %s; want server %s, %s", p.Path, read.AttrOr("data-read", ""), gotServer, gotWhy, server, why)
+		}
+	})
+	if got := p.Header.Get("X-Server-Id"); got != server {
+		p.t.Errorf("%s: X-Server-Id is %q, want %q", p.Path, got, server)
+	}
+	return p
+}

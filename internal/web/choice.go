@@ -1,0 +1,73 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Choice lets each visitor of a demo choose the strategy for himself, to see
+// the difference on the same page.
+type Choice struct {
+	standard string
+	options  map[string]Middleware
+}
+
+// NewChoice offers the three strategies; standard is the one of who chose none.
+func NewChoice(m *Markers, window time.Duration, standard string) *Choice {
+	return &Choice{standard, map[string]Middleware{
+		"commit": CommitID(m), "window": SessionWindow(m, window), "none": Anywhere(m),
+	}}
+}
+
+const choiceCookie = "strategy"
+
+func (s *Choice) of(c echo.Context) string {
+	if cookie, err := c.Cookie(choiceCookie); err == nil {
+		if _, ok := s.options[cookie.Value]; ok {
+			return cookie.Value
+		}
+	}
+	return s.standard
+}
+
+// Middleware runs the strategy that the visitor chose.
+func (s *Choice) Middleware() Middleware {
+	return Middleware{"Choice", func(next echo.HandlerFunc) echo.HandlerFunc {
+		chosen := map[string]echo.HandlerFunc{}
+		for name, m := range s.options {
+			chosen[name] = m.Func(next)
+		}
+		return func(c echo.Context) error {
+			name := s.of(c)
+			c.Set(strategyKey, name)
+			return chosen[name](c)
+		}
+	}}
+}
+
+// strategyKey is where the strategy in effect is kept, if it is not the site's.
+const strategyKey = "strategy"
+
+// Strategy returns the strategy in effect for a request, or "" if it is the
+// site's.
+func Strategy(c echo.Context) string {
+	name, _ := c.Get(strategyKey).(string)
+	return name
+}
+
+// Save takes the form of the switch in the page header, and goes back to the
+// page that it was on.
+func (s *Choice) Save(c echo.Context) error {
+	fields, err := Form(c)
+	if err != nil {
+		return err
+	}
+	name := fields.Get("strategy")
+	if _, ok := s.options[name]; !ok {
+		return echo.NewHTTPError(http.StatusBadRequest)
+	}
+	setCookie(c, choiceCookie, name, 0) // as long as the browser runs
+	return c.Redirect(http.StatusSeeOther, LocalPath(fields.Get("back")))
+}

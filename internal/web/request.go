@@ -1,0 +1,47 @@
+package web
+
+import (
+	"context"
+
+	"freshread/internal/dbroute"
+	"freshread/templates"
+)
+
+// What middleware of the features tells package web about a request.
+type (
+	guardKey  struct{}
+	markerKey struct{}
+	viewerKey struct{}
+)
+
+// WithGuard says what the guard has read. The reads bar shows it apart, since
+// it is not part of the page.
+func WithGuard(ctx context.Context, accesses []dbroute.Access) context.Context {
+	return context.WithValue(ctx, guardKey{}, accesses)
+}
+
+func guardAccesses(ctx context.Context) []dbroute.Access {
+	accesses, _ := ctx.Value(guardKey{}).([]dbroute.Access)
+	return accesses
+}
+
+// WithMarker adds a marker to those that the client carries. It must come before
+// the strategy.
+func WithMarker(ctx context.Context, m dbroute.Marker) context.Context {
+	return context.WithValue(ctx, markerKey{}, m)
+}
+
+func extraMarker(ctx context.Context) dbroute.Marker {
+	m, _ := ctx.Value(markerKey{}).(dbroute.Marker)
+	return m
+}
+
+// WithViewer says who is signed in.
+func WithViewer(ctx context.Context, v templates.Viewer) context.Context {
+	return context.WithValue(ctx, viewerKey{}, v)
+}
+
+func viewer(ctx context.Context) templates.Viewer {
+	v, _ := ctx.Value(viewerKey{}).(templates.Viewer)
+	return v
+}

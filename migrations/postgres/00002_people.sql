@@ -1,0 +1,35 @@
+-- +goose Up
+ALTER TABLE users
+    ADD COLUMN password_hash varchar(255)  NOT NULL DEFAULT '',
+    ADD COLUMN role          varchar(20)   NOT NULL DEFAULT 'member',
+    ADD COLUMN disabled      boolean       NOT NULL DEFAULT false,
+    -- What the user has committed: how often, how many of that the commit ID
+    -- covers, the commit ID, and when, in Unix milliseconds. See auth.Guard.
+    ADD COLUMN writes        bigint        NOT NULL DEFAULT 0,
+    ADD COLUMN covered       bigint        NOT NULL DEFAULT 0,
+    ADD COLUMN commit_id     varchar(4000) NOT NULL DEFAULT '',
+    ADD COLUMN written_ms    bigint        NOT NULL DEFAULT 0;
+
+-- The key is a hash of what the browser holds, so that nobody can log in with
+-- what he reads here.
+CREATE TABLE sessions (
+    id         char(64)    PRIMARY KEY,
+    user_id    bigint      NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    created_at timestamptz NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    expires_at timestamptz NOT NULL
+);
+CREATE INDEX sessions_user_id ON sessions (user_id);
+
+CREATE INDEX comments_author_id ON comments (author_id);
+
+-- +goose Down
+DROP INDEX comments_author_id;
+DROP TABLE sessions;
+ALTER TABLE users
+    DROP COLUMN written_ms,
+    DROP COLUMN commit_id,
+    DROP COLUMN covered,
+    DROP COLUMN writes,
+    DROP COLUMN disabled,
+    DROP COLUMN role,
+    DROP COLUMN password_hash;
