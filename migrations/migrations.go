@@ -36,17 +36,22 @@ func Up(ctx context.Context, primary *sql.DB, log *slog.Logger) ([]string, error
 	return applied, nil
 }
 
-// Pending reports whether Up has something to do.
+// Pending reports whether Up has something to do. It only reads.
 func Pending(ctx context.Context, primary *sql.DB, log *slog.Logger) (bool, error) {
 	provider, err := provider(primary, log)
 	if err != nil {
 		return false, err
 	}
-	pending, err := provider.HasPending(ctx)
-	if err != nil {
-		return false, fmt.Errorf("migrations: %w", err)
+	var tables, version int64
+	err = primary.QueryRowContext(ctx, `SELECT count(*) FROM information_schema.tables WHERE table_name = 'goose_db_version'`).Scan(&tables)
+	if err == nil && tables > 0 {
+		err = primary.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&version)
 	}
-	return pending, nil
+	if err != nil {
+		return false, fmt.Errorf("migrations: read version: %w", err)
+	}
+	sources := provider.ListSources()
+	return version < sources[len(sources)-1].Version, nil
 }
 
 func provider(primary *sql.DB, log *slog.Logger) (*goose.Provider, error) {

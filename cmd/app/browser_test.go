@@ -71,6 +71,37 @@ func (b *browser) submit(t *testing.T, path, title string) (location string) {
 	return response.Header.Get("Location")
 }
 
+// logIn becomes the admin that the log-in page of a demo offers, who may edit
+// every post.
+func (b *browser) logIn(t *testing.T) *browser {
+	t.Helper()
+	form := b.get(t, "/login").Find(".demo-accounts form:has(small)")
+	fields := url.Values{}
+	form.Find("input").Each(func(_ int, field *goquery.Selection) {
+		fields.Set(field.AttrOr("name", ""), field.AttrOr("value", ""))
+	})
+	b.enter(t, "/login", fields)
+	return b
+}
+
+// signUp makes an account.
+func (b *browser) signUp(t *testing.T) *browser {
+	t.Helper()
+	b.enter(t, "/signup", url.Values{
+		"name": {"Mara"}, "email": {"mara@example.com"}, "password": {"a long password"},
+	})
+	return b
+}
+
+func (b *browser) enter(t *testing.T, path string, fields url.Values) {
+	t.Helper()
+	response, err := b.send(path, fields)
+	stacktest.Must(t, err)
+	if response.StatusCode != http.StatusSeeOther {
+		t.Fatalf("POST %s: %s", path, response.Status)
+	}
+}
+
 func (b *browser) send(path string, fields url.Values) (*http.Response, error) {
 	response, err := b.client.PostForm(b.site+path, fields)
 	if err == nil {

@@ -35,10 +35,11 @@ func TestDemoShowsWhatWasSavedAtOnceAndOnTheReplicaLater(t *testing.T) {
 
 	const post = "/posts/1"
 	writer, other := newBrowser(t, site), newBrowser(t, site)
-	before := writer.see(t, post)
+	before := other.see(t, post)
 	if before.Server != "2" || before.Reason != "no pending commit" || before.Title == "" {
 		t.Fatalf("before the save the page shows %+v", before)
 	}
+	writer.logIn(t)
 	if got := writer.submit(t, post+"/edit", "A new title"); got != post {
 		t.Fatalf("the save leads to %s", got)
 	}
@@ -136,7 +137,7 @@ func TestDemoUnderNohupOutlivesTheTerminal(t *testing.T) {
 	}
 	dir := newFolder(t)
 	demo := startCommand(t, nil, exec.Command(nohup, binary, "demo", "--addr", "127.0.0.1:0", "--data", dir, "--delay", "300ms"))
-	visitor := newBrowser(t, demo.ready(t))
+	visitor := newBrowser(t, demo.ready(t)).logIn(t)
 	demo.signal(t, syscall.SIGHUP)
 	// This takes longer than the end of a demo that heeds the signal.
 	visitor.submit(t, "/posts/1/edit", "Still here")
@@ -174,7 +175,7 @@ func TestNextDemoSweepsAfterOneThatWasKilled(t *testing.T) {
 func TestTwoDemosShareAFolderAndNothingElse(t *testing.T) {
 	dir := newFolder(t)
 	first, second := startingDemo(t, dir), startingDemo(t, dir)
-	here, there := newBrowser(t, first.ready(t)), newBrowser(t, second.ready(t))
+	here, there := newBrowser(t, first.ready(t)).logIn(t), newBrowser(t, second.ready(t)).logIn(t)
 
 	here.submit(t, "/posts/1/edit", "Only here")
 	if got := here.see(t, "/posts/1"); got.Title != "Only here" {

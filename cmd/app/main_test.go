@@ -107,9 +107,9 @@ func TestWrongArgumentsAreRefusedInOneLine(t *testing.T) {
 
 func TestRoutesShowTheStrategyBeforeWhatLoads(t *testing.T) {
 	for strategy, want := range map[string]string{
-		"commit": "GET /posts/:id Scope → CommitID → posts.Load",
-		"window": "GET /posts/:id Scope → SessionWindow → posts.Load",
-		"none":   "GET /posts/:id Scope → Anywhere → posts.Load",
+		"commit": "GET /posts/:id auth.Guard → Scope → CommitID → auth.Load → posts.Load",
+		"window": "GET /posts/:id auth.Guard → Scope → SessionWindow → auth.Load → posts.Load",
+		"none":   "GET /posts/:id auth.Guard → Scope → Anywhere → auth.Load → posts.Load",
 	} {
 		stdout, _ := runs(t, nil, 0, "routes", "--strategy", strategy)
 		if !hasRoute(stdout, want) {
@@ -117,7 +117,7 @@ func TestRoutesShowTheStrategyBeforeWhatLoads(t *testing.T) {
 		}
 	}
 	stdout, _ := runs(t, nil, 0, "routes")
-	if want := "GET /posts/:id Scope → CommitID → posts.Load"; !hasRoute(stdout, want) {
+	if want := "GET /posts/:id auth.Guard → Scope → CommitID → auth.Load → posts.Load"; !hasRoute(stdout, want) {
 		t.Errorf("without --strategy there is no line %q in\n%s", want, stdout)
 	}
 }

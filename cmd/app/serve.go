@@ -131,7 +131,8 @@ func healthcheck(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return fmt.Errorf("healthcheck: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	client := &http.Client{Transport: &http.Transport{}} // no proxy: the site is here
+	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("healthcheck: %w", err)
 	}

@@ -63,7 +63,7 @@ func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
 
 func TestMigrateThenServe(t *testing.T) {
 	env, servers, _ := configured(t)
-	for _, want := range []string{"applied 00001_posts.sql\n", "nothing to do\n"} {
+	for _, want := range []string{"applied 00001_posts.sql\napplied 00002_people.sql\n", "nothing to do\n"} {
 		if stdout, _ := runs(t, env, 0, "migrate"); stdout != want {
 			t.Errorf("migrate prints %q, want %q", stdout, want)
 		}
@@ -73,7 +73,7 @@ func TestMigrateThenServe(t *testing.T) {
 	site := start(t, env, "serve")
 	addr := site.serving(t)
 	resume := stacktest.Pause(t, servers)
-	visitor := newBrowser(t, "http://"+addr)
+	visitor := newBrowser(t, "http://"+addr).signUp(t)
 	post := visitor.submit(t, "/posts/new", "First")
 	if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
 		t.Errorf("before the replica has applied it the page shows %+v, want %+v", got, want)
@@ -108,7 +108,7 @@ func TestMarkerCountsInEveryProcess(t *testing.T) {
 	stacktest.Applied(t, servers)
 	stacktest.Pause(t, servers)
 	first, second := start(t, env, "serve"), start(t, env, "serve")
-	visitor := newBrowser(t, "http://"+first.serving(t))
+	visitor := newBrowser(t, "http://"+first.serving(t)).signUp(t)
 	post := visitor.submit(t, "/posts/new", "First")
 	visitor.site = "http://" + second.serving(t)
 	if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
@@ -141,7 +141,7 @@ func TestRequestUnderWayIsFinishedAfterSIGTERM(t *testing.T) {
 	runs(t, env, 0, "migrate")
 	site := start(t, env, "serve")
 	addr := site.serving(t)
-	visitor := newBrowser(t, "http://"+addr)
+	visitor := newBrowser(t, "http://"+addr).signUp(t)
 	post := visitor.submit(t, "/posts/new", "First")
 
 	primary := openPrimary(t, servers, database)
