@@ -1,0 +1,61 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"syscall"
+)
+
+// engine is what one database does in its own way. What awaits something does so
+// until it happens or ctx ends.
+type engine interface {
+	version() string
+	url(s *Server, database string) string
+	adminURL(s *Server, database string) string
+
+	// create makes the data of all servers, the primary first.
+	create(ctx context.Context, servers []*Server) error
+	// configure writes the configuration that the server reads when it starts.
+	configure(s *Server, r replication) error
+	// reload lets a server that runs take up what configure wrote about replication.
+	reload(ctx context.Context, s *Server) error
+
+	// command runs the server in the foreground, with its log on stderr.
+	command(s *Server) *exec.Cmd
+	// stopSignal makes it shut down in order, without waiting for its clients, and
+	// quitSignal without writing its data out first.
+	stopSignal() syscall.Signal
+	quitSignal() syscall.Signal
+	// ping fails as long as the server does not accept queries.
+	ping(ctx context.Context, s *Server) error
+	awaitStreaming(ctx context.Context, replica *Server) error
+
+	createDatabase(ctx context.Context, primary *Server, name string) error
+	dropDatabase(ctx context.Context, primary *Server, name string) error
+
+	// committed returns a position that covers all commits so far.
+	committed(ctx context.Context, primary *Server) (position string, err error)
+	awaitApplied(ctx context.Context, replica *Server, position string) error
+	pauseApply(ctx context.Context, replica *Server) error
+	resumeApply(ctx context.Context, replica *Server) error
+	promote(ctx context.Context, replica *Server) error
+}
+
+func newEngine(ctx context.Context, name string) (engine, error) {
+	if name == "postgres" {
+		return newPostgres(ctx)
+	}
+	return nil, fmt.Errorf("unknown engine %q: want postgres", name)
+}
+
+// MissingError says that an engine is not installed.
+type MissingError struct {
+	Engine  string
+	Program string // what was looked for
+	Install string // the commands that install it
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s: %s not found; install it: %s", e.Engine, e.Program, e.Install)
+}

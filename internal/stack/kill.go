@@ -1,0 +1,73 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// killLimit is how long killed processes may take to go.
+const killLimit = 10 * time.Second
+
+// killServer kills the processes of the server in dir, whoever started them, and
+// returns when they are gone. It looks again until it finds none, since a process
+// that is about to be killed can still start another.
+func killServer(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, killLimit, errors.New("killed processes do not go"))
+	defer cancel()
+	var killed []int
+	err := poll(ctx, func() (bool, error) {
+		pids, err := killProcesses(dir)
+		killed = append(killed, pids...)
+		return len(pids) == 0 && !anyAlive(killed), err
+	})
+	if err == nil && len(killed) > 0 {
+		freeSharedMemory(dir)
+	}
+	return err
+}
+
+func killProcesses(dir string) ([]int, error) {
+	lines, err := commandLines()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for pid, line := range lines {
+		if !runsIn(dir, line) {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("kill process %d: %w", pid, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+func anyAlive(pids []int) bool {
+	for _, pid := range pids {
+		if alive(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// runsIn reports whether a command line is that of the server in dir. It names the
+// folder; what PostgreSQL forks shows the name of the server instead.
+func runsIn(dir, line string) bool {
+	line += " "
+	return strings.Contains(line, " -D "+dir+" ") ||
+		strings.Contains(line, " -D "+dir+"/") ||
+		strings.HasPrefix(line, "postgres: "+processTitle(dir)+": ")
+}
+
+// processTitle names the server in dir in the list of processes.
+func processTitle(dir string) string {
+	return filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir))
+}
