@@ -27,6 +27,11 @@ type Config struct {
 	// CommitTimeout bounds COMMIT and, separately, the capture of its commit
 	// ID. Neither ends early when the client goes away. 5 s if zero.
 	CommitTimeout time.Duration
+	// HealthInterval is how often Watch looks at each server, 500 ms if zero;
+	// HealthTimeout is when one that does not answer counts as down, 1 s if zero.
+	HealthInterval, HealthTimeout time.Duration
+	// MaxReplicaLag takes a replica out while it is further behind. 0 is no limit.
+	MaxReplicaLag time.Duration
 	// MaxOpenConns bounds each pool; a server has one pool for reads, the
 	// primary another for writes. 20 if zero.
 	MaxOpenConns int
@@ -41,7 +46,8 @@ type Cluster struct {
 	log      *slog.Logger
 	primary  *server
 	replicas []*server
-	next     roundRobin
+	spread   roundRobin
+	history  history
 	rebinder rebinder
 }
 
@@ -68,6 +74,12 @@ func Open(cfg Config) (*Cluster, error) {
 	}
 	if cfg.CommitTimeout == 0 {
 		cfg.CommitTimeout = 5 * time.Second
+	}
+	if cfg.HealthInterval == 0 {
+		cfg.HealthInterval = 500 * time.Millisecond
+	}
+	if cfg.HealthTimeout == 0 {
+		cfg.HealthTimeout = time.Second
 	}
 	if cfg.MaxOpenConns == 0 {
 		cfg.MaxOpenConns = 20
@@ -154,8 +166,8 @@ func (c *Cluster) checkServer(ctx context.Context, s *server) ([]string, error) 
 // What is written through it leaves no marker.
 func (c *Cluster) PrimaryDB() *sql.DB { return c.primary.write }
 
-// ServerStatus is one server's answer to a ping.
-type ServerStatus struct {
+// PingResult is one server's answer to a ping.
+type PingResult struct {
 	ID   int
 	Role Role
 	Err  error // nil if the server answers
@@ -170,18 +182,18 @@ func (c *Cluster) fault(err error) fault {
 }
 
 // Ping asks every server for a sign of life, the primary first.
-func (c *Cluster) Ping(ctx context.Context) []ServerStatus {
+func (c *Cluster) Ping(ctx context.Context) []PingResult {
 	servers := c.servers()
-	statuses := make([]ServerStatus, len(servers))
+	results := make([]PingResult, len(servers))
 	done := make(chan struct{})
 	for i, s := range servers {
 		go func() {
-			statuses[i] = s.ping(ctx)
+			results[i] = s.ping(ctx)
 			done <- struct{}{}
 		}()
 	}
 	for range servers {
 		<-done
 	}
-	return statuses
+	return results
 }

@@ -107,12 +107,12 @@ func (c *Cluster) waitReached(ctx context.Context, s *server, id CommitID, wait 
 	waitCtx, cancel := context.WithDeadline(ctx, deadline.Add(c.cfg.CheckTimeout))
 	defer cancel()
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
-		reached, _, err := c.ask(waitCtx, s, id)
-		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		a := c.ask(waitCtx, s, id)
+		if a.err != nil && ctx.Err() == nil && errors.Is(a.err, context.DeadlineExceeded) {
 			return false, nil
 		}
-		if err != nil || reached == hasReached {
-			return reached == hasReached, err
+		if a.err != nil || a.reach == hasReached {
+			return a.reach == hasReached, a.err
 		}
 		left := time.Until(deadline)
 		if left <= 0 {

@@ -5,11 +5,61 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"net"
+	"sync"
 	"time"
 )
 
 // connectTimeout bounds one attempt to connect if the URL sets no bound.
 const connectTimeout = 2 * time.Second
+
+// dialFunc makes a network connection.
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// sockets are the open network connections of a server. Closing them is how its
+// reads in flight are ended: a server that hangs answers no cancellation, and a
+// context for each read would cost each read.
+type sockets struct {
+	mu   sync.Mutex
+	open map[*socket]struct{}
+}
+
+type socket struct {
+	net.Conn
+	owner *sockets
+}
+
+func (s *sockets) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	made := &socket{c, s}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[*socket]struct{}{}
+	}
+	s.open[made] = struct{}{}
+	return made, nil
+}
+
+func (c *socket) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.open, c)
+	c.owner.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (s *sockets) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		c.Conn.Close()
+	}
+	clear(s.open)
+}
 
 // connector identifies the server at the other end of each new connection, once.
 // So the server id that a page shows is that of the connection which ran the

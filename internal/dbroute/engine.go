@@ -11,10 +11,10 @@ import (
 // engine is what differs between database products. Everything that knows a
 // product's name, SQL dialect or driver is behind it.
 type engine interface {
-	// connector prepares connections to one server. With readOnly the database
-	// itself refuses to write on them: a handle without Exec would not stop
-	// INSERT … RETURNING.
-	connector(rawURL string, readOnly bool) (driver.Connector, error)
+	// connector prepares connections to one server, made with dial. With readOnly
+	// the database itself refuses to write on them: a handle without Exec would
+	// not stop INSERT … RETURNING.
+	connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error)
 
 	// identify asks a new connection which server it reached. It fails if that
 	// server cannot serve in role.
@@ -42,6 +42,14 @@ type engine interface {
 
 	// reached asks the replica at the other end of conn.
 	reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error)
+
+	// applied returns how far the replica at the other end of conn has got, or
+	// the zero CommitID if it cannot tell. It fails if that is no replica.
+	applied(ctx context.Context, conn *sql.Conn) (CommitID, error)
+
+	// distance returns how far b is behind a, in the engine's own unit.
+	distance(a, b CommitID) int64
+	unit() string
 
 	// missing names what the role's configuration lacks for commit IDs to work.
 	missing(ctx context.Context, conn *sql.Conn, role Role) ([]string, error)

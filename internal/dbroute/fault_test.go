@@ -34,7 +34,7 @@ func TestReplicaGoneInMidRead(t *testing.T) {
 		t.Errorf("%d accesses are shown, want the 2 that answered", n)
 	}
 	down, _ := e.request(dbroute.Marker{})
-	e.want(down, "old", 1, dbroute.ReplicaDown)
+	e.want(down, "old", 1, dbroute.NoReplica)
 
 	stacktest.Must(t, servers.Replicas()[0].Start(stacktest.Context(t)))
 	e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})

@@ -20,7 +20,7 @@ import (
 // position: "postgres:1:0/16B3748".
 type postgres struct{}
 
-func (postgres) connector(rawURL string, readOnly bool) (driver.Connector, error) {
+func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error) {
 	cfg, err := pgx.ParseConfig(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("parse URL: %w", err) // pgx leaves the password out
@@ -28,6 +28,7 @@ func (postgres) connector(rawURL string, readOnly bool) (driver.Connector, error
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}
+	cfg.DialFunc = pgconn.DialFunc(dial)
 	if readOnly {
 		cfg.RuntimeParams["default_transaction_read_only"] = "on"
 	}
@@ -164,6 +165,40 @@ func (postgres) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach
 	}
 	return hasReached, nil
 }
+
+func (postgres) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	var standby bool
+	var timeline int64
+	var position string
+	err := conn.QueryRowContext(ctx, `
+		SELECT pg_is_in_recovery(),
+		       coalesce((SELECT received_tli FROM pg_stat_wal_receiver), 0),
+		       coalesce(pg_last_wal_replay_lsn(), '0/0')::text`).Scan(&standby, &timeline, &position)
+	switch {
+	case err != nil:
+		return CommitID{}, err
+	case !standby:
+		return CommitID{}, fmt.Errorf("%w: the server is a primary, not a standby", errWrongRole)
+	case timeline == 0:
+		return CommitID{}, nil
+	}
+	lsn, err := parseLSN(position)
+	if err != nil {
+		return CommitID{}, err
+	}
+	return walPosition{timeline: uint32(timeline), lsn: lsn}.commitID(), nil
+}
+
+// distance is in bytes of WAL.
+func (postgres) distance(a, b CommitID) int64 {
+	pa, pb, err := parseBoth(a, b)
+	if err != nil || pa.lsn < pb.lsn {
+		return 0
+	}
+	return int64(pa.lsn - pb.lsn)
+}
+
+func (postgres) unit() string { return "bytes" }
 
 func (postgres) missing(ctx context.Context, conn *sql.Conn, role Role) ([]string, error) {
 	if role == Primary {

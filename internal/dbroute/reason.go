@@ -32,7 +32,7 @@ const (
 	Undecided        Reason = "undecided"          // no strategy has run in this scope yet
 	OutsideScope     Reason = "outside scope"      // the context carries no scope of this cluster
 	PrimaryOnly      Reason = "primary-only"       // the cluster has no replicas
-	ReplicaDown      Reason = "replica down"       // the replica failed a moment ago
+	NoReplica        Reason = "no replica"         // none is up, or none may be read yet
 	ReplicaFailed    Reason = "replica failed"     // the replica failed during this very read
 	Written          Reason = "write"              // writes go to the primary
 	Touched          Reason = "touch"              // a write that leaves no marker

@@ -16,18 +16,20 @@ import (
 type Scope struct {
 	cluster *Cluster
 
-	mu       sync.Mutex
-	replica  Reason   // why a replica may be read; empty until a strategy has run
-	need     CommitID // what the replica must have reached
-	chosen   target   // server is nil until the first read
-	pinned   Reason   // set once all further reads use the primary
-	carried  Marker   // the client's, after healing
-	healed   bool     // carried was unknown and is known now
-	settled  bool     // no read needs carried any longer
-	written  Marker   // this scope's own writes
-	newHook  func() CommitHook
-	accesses []Access
-	buf      [4]Access // spares the usual page an allocation
+	mu            sync.Mutex
+	replica       Reason   // why a replica may be read; empty until a strategy has run
+	need          CommitID // what the replica must have reached
+	prefer        uint64   // the client's own replica, modulo their number
+	hasPreference bool
+	chosen        target // server is nil until the first read
+	pinned        Reason // set once all further reads use the primary
+	carried       Marker // the client's, after healing
+	healed        bool   // carried was unknown and is known now
+	settled       bool   // no read needs carried any longer
+	written       Marker // this scope's own writes
+	newHook       func() CommitHook
+	accesses      []Access
+	buf           [4]Access // spares the usual page an allocation
 }
 
 // Access is one read or write that a scope made.
@@ -178,7 +180,7 @@ func (c *Cluster) reachedEverywhere(id CommitID) bool {
 		return false
 	}
 	for _, r := range c.replicas {
-		if _, reached := r.hasReached(c.engine, id); !reached {
+		if !r.knownToHave(c.engine, id) {
 			return false
 		}
 	}

@@ -5,30 +5,29 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // server is one database server and what is known of it.
 type server struct {
-	role  Role
-	order int     // place in the configuration, the primary's is 1
-	read  *sql.DB // read-only in the database too
-	write *sql.DB // nil on a replica
+	role    Role
+	address string  // host and port
+	order   int     // place in the configuration, the primary's is 1
+	read    *sql.DB // read-only in the database too
+	write   *sql.DB // nil on a replica
 
-	downUntil atomic.Int64 // Unix nanoseconds; set when the server did not answer
+	sockets sockets
 
 	mu       sync.Mutex
-	instance string   // what the newest connection found
+	identity identity // what the newest connection found
 	known    CommitID // the furthest that instance is known to have reached
+	health   health
 }
 
-// downFor is how long a server that did not answer is left alone.
-const downFor = time.Second
-
 func (c *Cluster) openServer(rawURL string, role Role, order int) (*server, error) {
-	s := &server{role: role, order: order}
+	s := &server{role: role, order: order, address: addressOf(rawURL)}
 	if e, err := engineFor(rawURL); err != nil {
 		return nil, err
 	} else if e != c.engine {
@@ -47,7 +46,7 @@ func (c *Cluster) openServer(rawURL string, role Role, order int) (*server, erro
 }
 
 func (c *Cluster) openPool(s *server, rawURL string, readOnly bool) (*sql.DB, error) {
-	inner, err := c.engine.connector(rawURL, readOnly)
+	inner, err := c.engine.connector(rawURL, readOnly, s.sockets.dial)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +62,14 @@ func (s *server) close() error {
 		err = errors.Join(err, s.write.Close())
 	}
 	return err
+}
+
+func addressOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 func (s *server) name() string {
@@ -85,17 +92,13 @@ func (s *server) acquire(ctx context.Context) (*sql.Conn, identity, error) {
 	return acquire(ctx, s.read)
 }
 
-func (s *server) ping(ctx context.Context) ServerStatus {
+func (s *server) ping(ctx context.Context) PingResult {
 	conn, who, err := s.acquire(ctx)
 	if err == nil {
 		err = errors.Join(conn.PingContext(ctx), conn.Close())
 	}
-	return ServerStatus{ID: s.id(who), Role: s.role, Err: err}
+	return PingResult{ID: s.id(who), Role: s.role, Err: err}
 }
-
-func (s *server) markDown() { s.downUntil.Store(time.Now().Add(downFor).UnixNano()) }
-
-func (s *server) isDown() bool { return time.Now().UnixNano() < s.downUntil.Load() }
 
 // opened takes note of a new connection. What an earlier instance had reached
 // says nothing of a restarted one: a standby that crashed comes back at an
@@ -103,17 +106,21 @@ func (s *server) isDown() bool { return time.Now().UnixNano() < s.downUntil.Load
 func (s *server) opened(who identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.instance != who.instance {
-		s.instance, s.known = who.instance, CommitID{}
+	if s.identity.instance != who.instance {
+		s.known = CommitID{}
+		if s.identity.instance != "" {
+			s.health.replaced()
+		}
 	}
+	s.identity = who
 }
 
-// hasReached answers from memory, with the instance that the answer is about.
-// A false answer means only that the server must be asked.
-func (s *server) hasReached(e engine, id CommitID) (instance string, reached bool) {
+// knownToHave answers from memory. A false answer means only that the server
+// must be asked.
+func (s *server) knownToHave(e engine, id CommitID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.instance, !s.known.IsZero() && e.covers(s.known, id)
+	return !s.known.IsZero() && e.covers(s.known, id)
 }
 
 // remember keeps one position per server however many are asked about: what
@@ -122,7 +129,7 @@ func (s *server) remember(e engine, instance string, id CommitID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.instance != instance:
+	case s.identity.instance != instance:
 	case s.known.IsZero():
 		s.known = id
 	case !e.covers(s.known, id):
@@ -134,9 +141,7 @@ func (s *server) remember(e engine, instance string, id CommitID) {
 	}
 }
 
-// roundRobin spreads scopes over the replicas.
+// roundRobin spreads the scopes that prefer no replica.
 type roundRobin struct{ n atomic.Uint64 }
 
-func (r *roundRobin) pick(servers []*server) *server {
-	return servers[r.n.Add(1)%uint64(len(servers))]
-}
+func (r *roundRobin) next() uint64 { return r.n.Add(1) }

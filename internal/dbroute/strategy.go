@@ -2,6 +2,7 @@ package dbroute
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 )
@@ -49,6 +50,15 @@ func (s *Scope) RouteAnywhere(m Marker) {
 	defer s.mu.Unlock()
 	s.carried = m
 	s.replica = StrategyNone
+}
+
+// Prefer makes the scope read the same replica as other scopes with the same n,
+// as long as it is up. A client that keeps one number sees one replica, and so
+// nothing that goes back in time. It must come before the first read.
+func (s *Scope) Prefer(n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prefer, s.hasPreference = n, true
 }
 
 // Pin sends all further reads of the scope to the primary.
@@ -115,27 +125,79 @@ func (s *Scope) choose(ctx context.Context) target {
 		c.log.WarnContext(ctx, "read before a strategy has run: the strategy middleware must come before what loads data")
 		return c.onPrimary(Undecided)
 	}
-	replica := c.next.pick(c.replicas)
-	if replica.isDown() {
-		return c.onPrimary(ReplicaDown)
-	}
-	if s.need.IsZero() {
-		return target{server: replica, reason: s.replica}
-	}
-	if instance, reached := replica.hasReached(c.engine, s.need); reached {
-		return target{server: replica, instance: instance, reason: CommitReached}
-	}
-	reached, instance, err := c.ask(ctx, replica, s.need)
+	own := s.ownReplica()
 	switch {
-	case err != nil:
+	case own == nil:
+		return c.onPrimary(NoReplica)
+	case s.need.IsZero():
+		return own.target(s.replica)
+	case own.knownToHave(c.engine, s.need):
+		return own.target(CommitReached)
+	}
+	// At most two are asked: the session's own, and the one that has got furthest.
+	asked := c.ask(ctx, own, s.need)
+	if asked.reach == notReached {
+		if other := c.furthest(own); other != nil {
+			if other.knownToHave(c.engine, s.need) {
+				return other.target(CommitReached)
+			}
+			asked = c.ask(ctx, other, s.need)
+		}
+	}
+	switch {
+	case asked.err != nil:
 		return c.onPrimary(CheckFailed)
-	case reached == onOtherTimeline:
+	case asked.reach == onOtherTimeline:
 		s.heal(ctx)
 		return c.onPrimary(UnknownMarker)
-	case reached == notReached:
+	case asked.reach == notReached:
 		return c.onPrimary(CommitNotReached)
 	}
-	return target{server: replica, instance: instance, reason: CommitReached}
+	return target{server: asked.server, instance: asked.instance, reason: CommitReached}
+}
+
+// target is a read of this server as it is now. If it is restarted before the
+// read, the read must go elsewhere.
+func (s *server) target(why Reason) target {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return target{server: s, instance: s.identity.instance, reason: why}
+}
+
+// ownReplica is the one that the client prefers if it is usable, else the next
+// that is, or nil. The caller holds s.mu.
+func (s *Scope) ownReplica() *server {
+	replicas := s.cluster.replicas
+	first := s.prefer
+	if !s.hasPreference {
+		first = s.cluster.spread.next()
+	}
+	for i := range replicas {
+		r := replicas[(first+uint64(i))%uint64(len(replicas))]
+		if r.usable() {
+			return r
+		}
+	}
+	return nil
+}
+
+// furthest is the usable replica that had got furthest at the last poll, other
+// than the one that has been asked already; nil if there is none.
+func (c *Cluster) furthest(asked *server) *server {
+	var best *server
+	var bestKnown CommitID
+	for _, r := range c.replicas {
+		if r == asked || !r.usable() {
+			continue
+		}
+		r.mu.Lock()
+		known := r.known
+		r.mu.Unlock()
+		if best == nil || !known.IsZero() && (bestKnown.IsZero() || c.engine.covers(known, bestKnown)) {
+			best, bestKnown = r, known
+		}
+	}
+	return best
 }
 
 // leaveReplica moves the rest of the scope to the primary, unless something
@@ -149,25 +211,33 @@ func (s *Scope) leaveReplica(why Reason) target {
 	return s.cluster.onPrimary(s.pinned)
 }
 
+// answer is what a replica said about a commit.
+type answer struct {
+	server   *server
+	instance string
+	reach    reach
+	err      error // then reach is notReached
+}
+
 // ask asks a replica whether it has reached id, and remembers if it has.
-func (c *Cluster) ask(ctx context.Context, replica *server, id CommitID) (reach, string, error) {
+func (c *Cluster) ask(ctx context.Context, replica *server, id CommitID) answer {
 	askCtx, cancel := context.WithTimeout(ctx, c.cfg.CheckTimeout)
 	defer cancel()
-	conn, who, err := replica.acquire(askCtx)
-	if err != nil {
-		c.noteFault(ctx, replica, err)
-		return notReached, "", err
+	a := answer{server: replica}
+	var conn *sql.Conn
+	var who identity
+	if conn, who, a.err = replica.acquire(askCtx); a.err == nil {
+		a.instance = who.instance
+		a.reach, a.err = c.engine.reached(askCtx, conn, id)
+		conn.Close()
 	}
-	defer conn.Close()
-	reached, err := c.engine.reached(askCtx, conn, id)
-	if err != nil {
-		c.noteFault(ctx, replica, err)
-		return notReached, "", err
-	}
-	if reached == hasReached {
+	if a.err != nil {
+		a.reach = notReached
+		c.noteFault(ctx, replica, a.err)
+	} else if a.reach == hasReached {
 		replica.remember(c.engine, who.instance, id)
 	}
-	return reached, who.instance, nil
+	return a
 }
 
 // primaryPosition returns a commit ID that covers all that is committed now.
@@ -186,14 +256,10 @@ func (c *Cluster) primaryPosition(ctx context.Context) (CommitID, error) {
 	return id, nil
 }
 
-// noteFault leaves a server alone for a moment if it did not answer, unless
-// that was the caller's doing.
+// noteFault marks a replica down if it did not answer, unless that was the
+// caller's doing.
 func (c *Cluster) noteFault(ctx context.Context, s *server, err error) {
-	if ctx.Err() != nil || c.fault(err) != faultConnection || s.role == Primary {
-		return
+	if ctx.Err() == nil && c.fault(err) == faultConnection && s.role == Replica {
+		c.fail(ctx, s, err)
 	}
-	if !s.isDown() {
-		c.log.WarnContext(ctx, "replica does not answer", "server", s.name(), "error", err)
-	}
-	s.markDown()
 }

@@ -1,0 +1,294 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+)
+
+// State is whether a server is read, and if not, why.
+type State string
+
+const (
+	Up      State = "up"      // it is read
+	Down    State = "down"    // it does not answer, or is not what it should be
+	Joining State = "joining" // it answers, and has yet to reach where the primary was when it was discovered
+	Behind  State = "behind"  // it is further behind than MaxReplicaLag
+)
+
+// health is what is known of a server's state. Its owner's mutex guards it.
+type health struct {
+	watched bool      // Watch decides; without it a server that failed rests for a moment
+	state   State     // Up if empty
+	cause   string    // why it is down
+	retryAt time.Time // unwatched only
+	joinAt  CommitID  // what it has to reach to be up; zero until the primary has said
+	applied CommitID  // at the last poll
+	lag     time.Duration
+	behind  int64 // in the engine's unit
+}
+
+// restFor is how long a server that did not answer is left alone if nobody
+// watches it.
+const restFor = time.Second
+
+func (h *health) usable(now time.Time) bool {
+	if !h.watched {
+		return !now.Before(h.retryAt)
+	}
+	return h.state == Up || h.state == ""
+}
+
+// failed reports whether the server was usable until now.
+func (h *health) failed(now time.Time, cause error) bool {
+	was := h.usable(now)
+	h.retryAt = now.Add(restFor)
+	h.state, h.cause = Down, cause.Error()
+	h.joinAt = CommitID{}
+	return was
+}
+
+// replaced takes a server out that was restarted, or is another at the same
+// address, until it has caught up. It may be an older copy.
+func (h *health) replaced() {
+	if h.watched && h.usable(time.Now()) {
+		h.state, h.joinAt = Joining, CommitID{}
+	}
+}
+
+func (s *server) usable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.usable(time.Now())
+}
+
+// fail marks a server down and ends its reads in flight, which run again
+// elsewhere. Idle connections go too, since they lead to what is gone.
+func (c *Cluster) fail(ctx context.Context, s *server, cause error) {
+	s.mu.Lock()
+	was := s.health.failed(time.Now(), cause)
+	s.mu.Unlock()
+	if !was {
+		return
+	}
+	c.log.WarnContext(ctx, "server is down", "server", s.name(), "error", cause)
+	c.disconnect(s)
+}
+
+func (c *Cluster) disconnect(s *server) {
+	s.sockets.closeAll()
+	c.dropIdle(s)
+}
+
+func (c *Cluster) dropIdle(s *server) {
+	for _, pool := range []*sql.DB{s.read, s.write} {
+		if pool != nil {
+			pool.SetMaxIdleConns(-1)
+			pool.SetMaxIdleConns(c.cfg.MaxOpenConns)
+		}
+	}
+}
+
+// Watch polls all servers until ctx ends. It takes replicas out that are down,
+// hang, are no replicas, or are too far behind, and brings them back once they
+// have reached where the primary was when they were discovered. Without it,
+// replicas are tried as requests come.
+func (c *Cluster) Watch(ctx context.Context) {
+	for _, r := range c.replicas {
+		r.mu.Lock()
+		r.health.watched, r.health.state = true, Joining
+		r.mu.Unlock()
+	}
+	ticker := time.NewTicker(c.cfg.HealthInterval)
+	defer ticker.Stop()
+	for {
+		c.poll(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// poll looks at every server once. A server that hangs costs the health timeout
+// and holds up nothing but the next poll.
+func (c *Cluster) poll(ctx context.Context) {
+	primary := c.pollPrimary(ctx)
+	var wg sync.WaitGroup
+	for _, r := range c.replicas {
+		wg.Go(func() { c.pollReplica(ctx, r, primary) })
+	}
+	wg.Wait()
+}
+
+// pollPrimary returns where the primary is, or the zero CommitID. It redials one
+// that was restarted or replaced, since each idle connection would fail a
+// request. Those in use are left alone: a slow primary is still the primary.
+func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
+	pollCtx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
+	defer cancel()
+	now := time.Now()
+	position, err := c.primaryPosition(pollCtx)
+	if ctx.Err() != nil {
+		return CommitID{}
+	}
+	p := c.primary
+	p.mu.Lock()
+	was := p.health.state
+	p.health.watched, p.health.state, p.health.cause = true, Up, ""
+	if err != nil {
+		p.health.state, p.health.cause = Down, err.Error()
+	}
+	is := p.health.state
+	p.health.applied = position
+	p.mu.Unlock()
+	if was != is && was != "" {
+		c.log.WarnContext(ctx, "primary changes state", "from", was, "to", is, "error", err)
+		c.dropIdle(p)
+	}
+	if err == nil {
+		c.history.add(now, position)
+	}
+	return position
+}
+
+func (c *Cluster) pollReplica(ctx context.Context, r *server, primary CommitID) {
+	pollCtx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
+	defer cancel()
+	applied, who, err := c.askApplied(pollCtx, r)
+	if ctx.Err() != nil {
+		return // the end of Watch is no failure
+	}
+	if err != nil {
+		c.fail(ctx, r, err)
+		return
+	}
+	if !applied.IsZero() {
+		r.remember(c.engine, who.instance, applied)
+	}
+	lag := c.history.lag(time.Now(), c.engine, applied)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := &r.health
+	if !applied.IsZero() {
+		h.applied, h.lag, h.behind = applied, lag, c.engine.distance(primary, applied)
+	}
+	was := h.state
+	h.advance(c.engine, primary, c.cfg.MaxReplicaLag)
+	if h.state != was {
+		c.log.InfoContext(ctx, "replica changes state", "server", r.name(), "from", was, "to", h.state, "lag", h.lag)
+	}
+}
+
+// advance moves the state of a replica that answers.
+func (h *health) advance(e engine, primary CommitID, maxLag time.Duration) {
+	h.cause = ""
+	if h.state == Down {
+		h.state, h.joinAt = Joining, CommitID{}
+	}
+	if h.state == Joining {
+		if h.joinAt.IsZero() {
+			h.joinAt = primary
+		}
+		if h.joinAt.IsZero() || h.applied.IsZero() || !e.covers(h.applied, h.joinAt) {
+			return
+		}
+	}
+	h.state = Up
+	if maxLag > 0 && h.lag > maxLag {
+		h.state = Behind
+	}
+}
+
+func (c *Cluster) askApplied(ctx context.Context, r *server) (CommitID, identity, error) {
+	conn, who, err := r.acquire(ctx)
+	if err != nil {
+		return CommitID{}, identity{}, err
+	}
+	defer conn.Close()
+	applied, err := c.engine.applied(ctx, conn)
+	return applied, who, err
+}
+
+// history is where the primary was, and when. By it the lag of a replica in
+// time is measured the same way on every engine, to the interval of the polls:
+// it is the age of the oldest position that the replica has not reached.
+type history struct {
+	mu      sync.Mutex
+	samples []sample
+}
+
+type sample struct {
+	at time.Time
+	id CommitID
+}
+
+// maxSamples bounds the history. A replica that has not reached the oldest of
+// them is behind by that age at least.
+const maxSamples = 3600
+
+func (h *history) add(at time.Time, id CommitID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.samples); n > 0 && h.samples[n-1].id == id {
+		return // an idle primary: the first time counts
+	}
+	if len(h.samples) == maxSamples {
+		h.samples = append(h.samples[:0], h.samples[maxSamples/2:]...)
+	}
+	h.samples = append(h.samples, sample{at, id})
+}
+
+func (h *history) lag(now time.Time, e engine, applied CommitID) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lag := time.Duration(0)
+	for i := len(h.samples) - 1; i >= 0 && !e.covers(applied, h.samples[i].id); i-- {
+		lag = now.Sub(h.samples[i].at)
+	}
+	return lag
+}
+
+// ServerStatus is a server as it was last seen.
+type ServerStatus struct {
+	ID       int
+	Role     Role
+	Address  string // host and port
+	State    State
+	Cause    string        // why it is down
+	Lag      time.Duration // how long ago the primary was where the replica is
+	Behind   int64         // the same in the engine's unit, BehindUnit
+	Position CommitID
+}
+
+// BehindUnit names the unit of ServerStatus.Behind.
+func (c *Cluster) BehindUnit() string { return c.engine.unit() }
+
+// Status returns every server as Watch has last seen it, the primary first. It
+// asks no server.
+func (c *Cluster) Status() []ServerStatus {
+	var list []ServerStatus
+	for _, s := range c.servers() {
+		list = append(list, s.status())
+	}
+	return list
+}
+
+func (s *server) status() ServerStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &s.health
+	state := h.state
+	switch {
+	case !h.watched && !h.usable(time.Now()):
+		state = Down
+	case !h.watched || state == "":
+		state = Up
+	}
+	return ServerStatus{
+		ID: s.id(s.identity), Role: s.role, Address: s.address, State: state, Cause: h.cause,
+		Lag: h.lag, Behind: h.behind, Position: h.applied,
+	}
+}

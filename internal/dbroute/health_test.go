@@ -1,0 +1,294 @@
+package dbroute_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/stack"
+	"freshread/internal/stack/stacktest"
+)
+
+// watched opens a cluster that is watched closely, and waits until its replicas
+// are up.
+func (e *env) watched(change ...func(*dbroute.Config)) {
+	e.tb.Helper()
+	cfg := e.config
+	cfg.HealthInterval, cfg.HealthTimeout = 20*time.Millisecond, time.Second
+	for _, f := range change {
+		f(&cfg)
+	}
+	e.Cluster = openCluster(e.tb, cfg)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { e.Watch(ctx); close(done) }()
+	e.tb.Cleanup(func() { stop(); <-done })
+	for e.Status()[0].Position.IsZero() { // Watch has not begun
+		time.Sleep(time.Millisecond)
+	}
+	for i := range cfg.Replicas {
+		e.wantState(i+1, dbroute.Up)
+	}
+}
+
+// wantState waits until the server, the primary being 0, is in a state.
+func (e *env) wantState(server int, want dbroute.State) {
+	e.tb.Helper()
+	var got dbroute.ServerStatus
+	for ctx := stacktest.Context(e.tb); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if got = e.Status()[server]; got.State == want {
+			return
+		}
+	}
+	e.tb.Fatalf("server is %+v, want it %s", got, want)
+}
+
+// traffic reads without pause, as anonymous clients do, until stopped, and
+// returns how many reads there were by server. Any error fails the test.
+func (e *env) traffic() (stop func() map[int]int) {
+	var done atomic.Bool
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	counts := map[int]int{}
+	for range 4 {
+		wg.Go(func() {
+			for !done.Load() {
+				ctx, scope := e.NewScope(context.Background())
+				scope.RouteByCommit(ctx, dbroute.Marker{})
+				err := e.Read(ctx, "notes.Text", func(q dbroute.Querier) error {
+					return q.QueryRowContext(ctx, `SELECT text FROM notes WHERE id = 1`).Scan(new(string))
+				})
+				mu.Lock()
+				if err != nil {
+					e.tb.Error(err)
+				} else {
+					counts[scope.Accesses()[0].ServerID]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	return func() map[int]int { done.Store(true); wg.Wait(); return counts }
+}
+
+func TestReplicaKilledUnderTraffic(t *testing.T) {
+	servers := stacktest.Start(t, 2)
+	e := newEnvOn(t, servers)
+	e.watched()
+	stop := e.traffic()
+	stacktest.Must(t, servers.Replicas()[0].Kill(stacktest.Context(t)))
+	e.wantState(1, dbroute.Down)
+	stacktest.Must(t, servers.Replicas()[0].Start(stacktest.Context(t)))
+	e.wantState(1, dbroute.Up)
+	if counts := stop(); counts[2] == 0 || counts[3] == 0 {
+		t.Errorf("reads by server: %v", counts)
+	}
+	e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+}
+
+// stallable is a proxy whose connections can be made to hang.
+type stallable struct {
+	net.Listener
+	gate sync.RWMutex
+}
+
+func newStallable(t *testing.T, target string) *stallable {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	stacktest.Must(t, err)
+	t.Cleanup(func() { l.Close() })
+	p := &stallable{Listener: l}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			go p.pump(client, server)
+			go p.pump(server, client)
+		}
+	}()
+	return p
+}
+
+func (p *stallable) pump(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		p.gate.RLock()
+		_, err = to.Write(buffer[:n])
+		p.gate.RUnlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func TestHangingReplicaCostsOneShortTimeout(t *testing.T) {
+	e := newEnv(t)
+	proxy := newStallable(t, e.stack.Replicas()[0].Addr())
+	e.watched(func(cfg *dbroute.Config) {
+		c := &cutter{listener: proxy.Listener}
+		cfg.Replicas = []string{c.url(t, cfg.Replicas[0])}
+	})
+	ctx, _ := e.request(dbroute.Marker{})
+	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+
+	proxy.gate.Lock()
+	start := time.Now()
+	hanging, _ := e.request(dbroute.Marker{})
+	e.want(hanging, "old", 1, dbroute.ReplicaFailed)
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("the read took %v", took)
+	}
+	e.wantState(1, dbroute.Down)
+	next, _ := e.request(dbroute.Marker{})
+	e.want(next, "old", 1, dbroute.NoReplica)
+	proxy.gate.Unlock()
+	e.wantState(1, dbroute.Up)
+	e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+}
+
+func TestReplicaTooFarBehindIsTakenOut(t *testing.T) {
+	e := newEnv(t)
+	e.watched(func(cfg *dbroute.Config) { cfg.MaxReplicaLag = 200 * time.Millisecond })
+	resume := e.pause()
+	e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+	e.wantState(1, dbroute.Behind)
+	if s := e.Status()[1]; s.Lag < 200*time.Millisecond || s.Behind <= 0 {
+		t.Errorf("status is %+v", s)
+	}
+	ctx, _ := e.request(dbroute.Marker{})
+	e.want(ctx, "new", 1, dbroute.NoReplica)
+	resume()
+	e.wantState(1, dbroute.Up)
+	ctx, _ = e.request(dbroute.Marker{})
+	e.want(ctx, "new", 2, dbroute.NoPendingCommit)
+	if s := e.Status()[1]; s.Lag != 0 || s.Behind != 0 {
+		t.Errorf("status is %+v", s)
+	}
+}
+
+// A replica that comes back with older data, as a rebuilt one may, is not read
+// before it has reached what the primary had when it was found.
+func TestReplicaThatComesBackOldHasToCatchUp(t *testing.T) {
+	servers := stacktest.Start(t, 1)
+	e := newEnvOn(t, servers)
+	e.watched()
+	replica := servers.Replicas()[0]
+	stacktest.Must(t, replica.Stop(stacktest.Context(t)))
+	e.wantState(1, dbroute.Down)
+	e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+	stacktest.Must(t, replica.SetDelay(stacktest.Context(t), time.Hour))
+	stacktest.Must(t, replica.Start(stacktest.Context(t)))
+	e.wantState(1, dbroute.Joining)
+	for range 20 {
+		ctx, _ := e.request(dbroute.Marker{})
+		e.want(ctx, "new", 1, dbroute.NoReplica)
+	}
+	stacktest.Must(t, replica.SetDelay(stacktest.Context(t), 0))
+	e.wantState(1, dbroute.Up)
+	ctx, _ := e.request(dbroute.Marker{})
+	e.want(ctx, "new", 2, dbroute.NoPendingCommit)
+}
+
+func TestPrimaryThatRestartedIsRedialled(t *testing.T) {
+	servers := stacktest.Start(t, 1)
+	e := newEnvOn(t, servers)
+	e.watched()
+	pool := func() { // as many connections as there are goroutines, and idle afterwards
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				err := e.Write(context.Background(), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+					_, err := tx.ExecContext(ctx, `SELECT pg_sleep(0.05)`)
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	pool()
+	stacktest.Must(t, servers.Primary().Stop(stacktest.Context(t)))
+	e.wantState(0, dbroute.Down)
+	stacktest.Must(t, servers.Primary().Start(stacktest.Context(t)))
+	e.wantState(0, dbroute.Up)
+	pool()
+}
+
+// One replica is current and one is paused.
+func TestOneOfTwoReplicasIsLate(t *testing.T) {
+	servers := stacktest.Start(t, 2)
+	e := newEnvOn(t, servers)
+	e.watched()
+	stacktest.Must(t, servers.Replicas()[1].PauseApply(stacktest.Context(t)))
+	marker := e.markerOf("new")
+	e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+	for n := range uint64(20) { // whichever replica is its own
+		ctx, scope := e.request(marker)
+		scope.Prefer(n)
+		e.want(ctx, "new", 2, dbroute.CommitReached)
+	}
+	other, scope := e.request(dbroute.Marker{})
+	scope.Prefer(1)
+	e.want(other, "old", 3, dbroute.NoPendingCommit)
+}
+
+func TestAtMostTwoReplicasAreAsked(t *testing.T) {
+	servers := stacktest.Start(t, 3)
+	e := newEnvOn(t, servers)
+	e.Cluster = openCluster(t, e.config)
+	spy := e.Spy()
+	e.pause()
+	marker := e.markerOf("new")
+	ctx, _ := e.request(marker)
+	e.want(ctx, "new", 1, dbroute.CommitNotReached)
+	if n := spy.Asked.Load(); n != 2 {
+		t.Errorf("%d replicas were asked", n)
+	}
+}
+
+func TestClientKeepsToItsReplica(t *testing.T) {
+	servers := stacktest.Start(t, 2)
+	e := newEnvOn(t, servers)
+	for n := range uint64(4) {
+		for range 3 {
+			ctx, scope := e.request(dbroute.Marker{})
+			scope.Prefer(n)
+			e.want(ctx, "old", int(2+n%2), dbroute.NoPendingCommit)
+		}
+	}
+	stopReplica(t, servers, 0)
+	for range 3 { // its own is gone, so all of its reads are on the other
+		ctx, scope := e.request(dbroute.Marker{})
+		scope.Prefer(0)
+		if got := e.see(ctx); got.Text != "old" || got.Server == 2 {
+			t.Errorf("read %+v", got)
+		}
+	}
+	ctx, scope := e.request(dbroute.Marker{})
+	scope.Prefer(0)
+	e.want(ctx, "old", 3, dbroute.NoPendingCommit)
+}
+
+func stopReplica(t *testing.T, servers *stack.Stack, i int) {
+	t.Helper()
+	stacktest.Must(t, servers.Replicas()[i].Stop(stacktest.Context(t)))
+}
