@@ -34,6 +34,7 @@ type Base struct {
 	Site
 	Title     string
 	Path      string
+	Back      string // where a form that changes nothing on this page leads back to
 	RequestID string
 	Viewer    Viewer
 	Flash     string   // what the form before this page has done
@@ -66,6 +67,7 @@ type ErrorPage struct {
 type Again struct {
 	Action string
 	Fields []Field
+	Typed  bool // there is a field that somebody typed
 }
 
 // Field is a field of a form.
@@ -117,7 +119,6 @@ func (r *Reads) Summary() string {
 
 // Funcs are the functions that templates may call.
 var Funcs = template.FuncMap{
-	"asset":      asset,
 	"ms":         func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) },
 	"ago":        func(t time.Time) string { return ago(time.Since(t)) },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
@@ -131,15 +132,26 @@ var Funcs = template.FuncMap{
 	},
 }
 
-// asset returns the URL of a file in static/ with its content's hash, so that
-// browsers may keep it for ever.
-func asset(name string) (string, error) {
-	content, err := fs.ReadFile(Files, "static/"+name)
-	if err != nil {
-		return "", err
+// Assets returns the function asset, which gives the URL of a file in static/
+// with its content's hash, so that browsers may keep it for ever.
+func Assets(files fs.FS) (template.FuncMap, error) {
+	urls := map[string]string{}
+	err := fs.WalkDir(files, "static", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		sum := sha256.Sum256(content)
+		urls[strings.TrimPrefix(path, "static/")] = "/" + path + "?v=" + hex.EncodeToString(sum[:6])
+		return err
+	})
+	asset := func(name string) (string, error) {
+		if url, ok := urls[name]; ok {
+			return url, nil
+		}
+		return "", fmt.Errorf("no asset %q", name)
 	}
-	sum := sha256.Sum256(content)
-	return "/static/" + name + "?v=" + hex.EncodeToString(sum[:6]), nil
+	return template.FuncMap{"asset": asset}, err
 }
 
 func ago(d time.Duration) string {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -23,21 +24,33 @@ const defaultAddr = "127.0.0.1:8080"
 
 // config is the environment of serve and migrate. .env.example explains it.
 type config struct {
-	Addr          string        `env:"ADDR" envDefault:"127.0.0.1:8080"`
-	PrimaryURL    string        `env:"DATABASE_PRIMARY_URL,required,notEmpty"`
-	ReplicaURLs   []string      `env:"DATABASE_REPLICA_URLS"`
-	ClusterName   string        `env:"CLUSTER_NAME" envDefault:"main"`
-	MaxOpenConns  int           `env:"DATABASE_MAX_OPEN_CONNS" envDefault:"20"`
-	CheckTimeout  time.Duration `env:"CHECK_TIMEOUT" envDefault:"250ms"`
-	CommitTimeout time.Duration `env:"COMMIT_TIMEOUT" envDefault:"5s"`
-	Strategy      site.Strategy `env:"READ_STRATEGY" envDefault:"commit"`
-	Window        time.Duration `env:"READ_WINDOW" envDefault:"6s"`
-	SessionKeys   sessionKeys   `env:"SESSION_KEYS,required,notEmpty"`
-	SecureCookies bool          `env:"SECURE_COOKIES" envDefault:"true"`
-	Demo          bool          `env:"DEMO" envDefault:"false"`
-	ShowReads     bool          `env:"SHOW_READS" envDefault:"false"`
-	LogFormat     logFormat     `env:"LOG_FORMAT" envDefault:"json"`
-	LogLevel      slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
+	Addr           string        `env:"ADDR" envDefault:"127.0.0.1:8080"`
+	PrimaryURL     string        `env:"DATABASE_PRIMARY_URL,required,notEmpty"`
+	ReplicaURLs    []string      `env:"DATABASE_REPLICA_URLS"`
+	ClusterName    string        `env:"CLUSTER_NAME" envDefault:"main"`
+	MaxOpenConns   int           `env:"DATABASE_MAX_OPEN_CONNS" envDefault:"20"`
+	CheckTimeout   time.Duration `env:"CHECK_TIMEOUT" envDefault:"250ms"`
+	CommitTimeout  time.Duration `env:"COMMIT_TIMEOUT" envDefault:"5s"`
+	HealthInterval time.Duration `env:"HEALTH_INTERVAL" envDefault:"500ms"`
+	HealthTimeout  time.Duration `env:"HEALTH_TIMEOUT" envDefault:"1s"`
+	MaxReplicaLag  time.Duration `env:"MAX_REPLICA_LAG" envDefault:"0s"`
+	Strategy       site.Strategy `env:"READ_STRATEGY" envDefault:"commit"`
+	Window         time.Duration `env:"READ_WINDOW" envDefault:"6s"`
+	SessionKeys    sessionKeys   `env:"SESSION_KEYS"`
+	SecureCookies  bool          `env:"SECURE_COOKIES" envDefault:"true"`
+	Demo           bool          `env:"DEMO" envDefault:"false"`
+	ShowReads      bool          `env:"SHOW_READS" envDefault:"false"`
+	LogFormat      logFormat     `env:"LOG_FORMAT" envDefault:"json"`
+	LogLevel       slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
+}
+
+// loadServeConfig is loadConfig for what sets cookies.
+func loadServeConfig() (*config, error) {
+	cfg, err := loadConfig()
+	if os.Getenv("SESSION_KEYS") == "" {
+		err = errors.Join(err, errors.New("SESSION_KEYS: should not be empty: openssl rand -hex 32 makes a key"))
+	}
+	return cfg, err
 }
 
 func loadConfig() (*config, error) {
@@ -49,16 +62,23 @@ func loadConfig() (*config, error) {
 	for _, d := range []struct {
 		variable string
 		value    time.Duration
-	}{{"READ_WINDOW", cfg.Window}, {"CHECK_TIMEOUT", cfg.CheckTimeout}, {"COMMIT_TIMEOUT", cfg.CommitTimeout}} {
+	}{{"READ_WINDOW", cfg.Window}, {"CHECK_TIMEOUT", cfg.CheckTimeout}, {"COMMIT_TIMEOUT", cfg.CommitTimeout},
+		{"HEALTH_INTERVAL", cfg.HealthInterval}, {"HEALTH_TIMEOUT", cfg.HealthTimeout}} {
 		if d.value <= 0 {
 			wrong = append(wrong, fmt.Errorf("%s: %v: want more than 0", d.variable, d.value))
 		}
+	}
+	if cfg.MaxReplicaLag < 0 {
+		wrong = append(wrong, fmt.Errorf("MAX_REPLICA_LAG: %v: want 0 or more", cfg.MaxReplicaLag))
 	}
 	if cfg.MaxOpenConns < 1 {
 		wrong = append(wrong, fmt.Errorf("DATABASE_MAX_OPEN_CONNS: %d: want at least 1", cfg.MaxOpenConns))
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
+	}
+	for i := range cfg.ReplicaURLs {
+		cfg.ReplicaURLs[i] = strings.TrimSpace(cfg.ReplicaURLs[i])
 	}
 	return &cfg, nil
 }
@@ -95,6 +115,7 @@ func (c *config) openCluster(log *slog.Logger) (*dbroute.Cluster, error) {
 	cfg := dbroute.Config{
 		Name: c.ClusterName, Primary: c.PrimaryURL, Replicas: c.ReplicaURLs,
 		CheckTimeout: c.CheckTimeout, CommitTimeout: c.CommitTimeout,
+		HealthInterval: c.HealthInterval, HealthTimeout: c.HealthTimeout, MaxReplicaLag: c.MaxReplicaLag,
 		MaxOpenConns: c.MaxOpenConns, Logger: log,
 	}
 	cluster, err := dbroute.Open(cfg)

@@ -29,7 +29,7 @@ func serve(ctx context.Context, args []string, std streams) error {
 	if err := noArguments(flag.NewFlagSet("serve", flag.ContinueOnError), args, std); err != nil {
 		return err
 	}
-	cfg, err := loadConfig()
+	cfg, err := loadServeConfig()
 	if err != nil {
 		return err
 	}
@@ -54,6 +54,9 @@ func serve(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return fmt.Errorf("ADDR: %w", err)
 	}
+	watchCtx, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	go cluster.Watch(watchCtx)
 	log.Info("serving", "addr", listener.Addr().String(), "strategy", cfg.Strategy)
 	return serveOn(ctx, listener, site, log)
 }

@@ -31,9 +31,6 @@ func (g *Guard) Load(users *Store) web.Middleware {
 				return next(c)
 			}
 			scope := g.main.Scope(ctx)
-			if o := scope.Outcome(); found.marker.Unknown && o.Changed {
-				g.cover(ctx, found.userID, found.writes, o.Marker) // healed by the strategy
-			}
 			scope.OnCommit(func() dbroute.CommitHook { return g.hook(found.userID) })
 			user, err := users.ByID(ctx, found.userID)
 			if errors.Is(err, ErrNotFound) {
@@ -43,6 +40,10 @@ func (g *Guard) Load(users *Store) web.Middleware {
 			}
 			if err != nil {
 				return err
+			}
+			if o := scope.Outcome(); o.Changed {
+				// Nothing is written yet, so an unknown marker has been healed.
+				g.cover(ctx, found.userID, found.writes, o.Marker)
 			}
 			user.Role = found.role // what somebody may do is never read from a replica
 			ctx = context.WithValue(ctx, userKey{}, user)

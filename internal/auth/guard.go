@@ -84,7 +84,7 @@ func (g *Guard) lookUp(ctx context.Context, id string) (_ guarded, ok bool, err 
 		return q.QueryRowContext(ctx, `
 			SELECT u.id, u.role, u.writes, u.covered, u.commit_id, u.written_ms
 			  FROM sessions s JOIN users u ON u.id = s.user_id
-			 WHERE s.id = ? AND s.expires_at > CURRENT_TIMESTAMP AND NOT u.disabled`, id).
+			 WHERE s.id = ? AND s.expires_at > ? AND NOT u.disabled`, id, time.Now()).
 			Scan(&found.userID, &found.role, &found.writes, &covered, &commitID, &writtenMS)
 	})
 	switch {
@@ -128,8 +128,8 @@ func (g *Guard) cover(ctx context.Context, userID, writes int64, m dbroute.Marke
 	}
 	err := g.db.Touch(ctx, "auth.Cover", func(ctx context.Context, tx *dbroute.Tx) error {
 		_, err := tx.ExecContext(ctx, `
-			UPDATE users SET commit_id = ?, covered = ?, written_ms = ?
-			 WHERE id = ? AND covered < ?`,
+			UPDATE users SET commit_id = ?, covered = ?, written_ms = greatest(written_ms, ?)
+			 WHERE id = ? AND covered <= ?`,
 			m.Commit.String(), writes, m.Written.UnixMilli(), userID, writes)
 		return err
 	})

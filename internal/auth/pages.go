@@ -105,12 +105,12 @@ func (p *Pages) signUp(c echo.Context) error {
 
 type logInPage struct {
 	templates.Base
-	Form logInForm
-	Demo []DemoAccount
+	Form     logInForm
+	Accounts []DemoAccount // of a demo
 }
 
 func (p *Pages) newLogInPage(form logInForm) *logInPage {
-	page := &logInPage{Form: form, Demo: p.demo.Accounts}
+	page := &logInPage{Form: form, Accounts: p.demo.Accounts}
 	page.Title = "Log in"
 	return page
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -200,6 +201,51 @@ func TestGuardWithoutCommitIDHeals(t *testing.T) {
 	elsewhere.Get("/").Want(http.StatusOK, "[data-viewer]", "Renamed").WantReads("2", dbroute.CommitReached)
 }
 
+// The guard's commit ID is of a timeline that a failover has ended.
+func TestGuardHealsAfterAFailover(t *testing.T) {
+	servers := stacktest.Start(t, 2)
+	s := sitetest.NewOn(t, servers)
+	b := s.User("Mara")
+	b.Write("Post")
+	stacktest.Must(t, servers.Primary().Kill(stacktest.Context(t)))
+	stacktest.Must(t, servers.Replicas()[0].Promote(stacktest.Context(t)))
+	s.Failover()
+	b.URL = s.URL
+	var reads string
+	for ctx := stacktest.Context(t); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		p := b.Get("/").Want(http.StatusOK, "[data-viewer]", "Mara")
+		if reads = p.Header.Get("X-Server-Id"); reads == "3" {
+			return
+		}
+	}
+	t.Errorf("the user is still read from server %s, want the replica", reads)
+}
+
+// Whoever writes for a user locks the user's row first. A log-out that locked
+// its session first would deadlock with a change of the password.
+func TestUserIsLockedFirst(t *testing.T) {
+	s := sitetest.New(t)
+	b := s.User("Mara")
+	ctx := stacktest.Context(t)
+	db := s.Cluster.PrimaryDB()
+	tx, err := db.BeginTx(ctx, nil)
+	stacktest.Must(t, err)
+	defer tx.Rollback()
+	var id int64
+	stacktest.Must(t, tx.QueryRowContext(ctx, `SELECT id FROM users FOR UPDATE`).Scan(&id))
+	done := make(chan *sitetest.Page)
+	go func() { done <- b.Post("/logout") }()
+	for waiting := 0; waiting == 0; time.Sleep(5 * time.Millisecond) {
+		stacktest.Must(t, db.QueryRowContext(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+	}
+	var session string
+	if err := tx.QueryRowContext(ctx, `SELECT id FROM sessions FOR UPDATE NOWAIT`).Scan(&session); err != nil {
+		t.Errorf("the session is locked before the user: %v", err)
+	}
+	stacktest.Must(t, tx.Rollback())
+	(<-done).Want(http.StatusOK, ".flash", "You are logged out.")
+}
+
 func TestManyWritesAtOnceLeaveTheGuardCovered(t *testing.T) {
 	s := sitetest.New(t)
 	b := s.User("Mara")
@@ -325,9 +371,12 @@ func TestAfterLogInOneGoesNowhereElse(t *testing.T) {
 func TestPrivatePagesAreNotForCaches(t *testing.T) {
 	s := sitetest.New(t)
 	b := s.User("Mara")
-	for _, path := range []string{"/", "/profile", "/login", "/people/" + fmt.Sprint(b.ID)} {
-		if got := b.Get(path).Header.Get("Cache-Control"); !strings.HasPrefix(got, "private") {
-			t.Errorf("%s: Cache-Control is %q", path, got)
+	for _, path := range []string{"/", "/profile", "/people/" + fmt.Sprint(b.ID)} {
+		if got := b.Get(path).Header.Get("Cache-Control"); got != "private, no-store" {
+			t.Errorf("%s of a user: Cache-Control is %q", path, got)
+		}
+		if got := s.Browser().Get(path).Header.Get("Cache-Control"); got != "private, no-cache" {
+			t.Errorf("%s of a visitor: Cache-Control is %q", path, got)
 		}
 	}
 }

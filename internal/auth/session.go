@@ -32,7 +32,7 @@ func sessionID(secret string) string {
 
 func (s session) insert(ctx context.Context, tx *dbroute.Tx, userID int64) error {
 	// Nobody else looks after what has expired.
-	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ? AND expires_at < CURRENT_TIMESTAMP`, userID); err != nil {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ? AND expires_at < ?`, userID, time.Now()); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, expires_at) VALUES (?, ?, ?)`,
@@ -110,7 +110,7 @@ func (c *Cookies) set(r *http.Request, w http.ResponseWriter, s session) error {
 
 func (c *Cookies) clear(r *http.Request, w http.ResponseWriter) error {
 	cookie, _ := c.store.New(r, sessionCookie)
-	cookie.Options.MaxAge = -1
+	cookie.Values, cookie.Options.MaxAge = nil, -1
 	if err := cookie.Save(r, w); err != nil {
 		return fmt.Errorf("delete session cookie: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -45,6 +46,7 @@ type Cluster struct {
 	engine   engine
 	log      *slog.Logger
 	primary  *server
+	borrows  bool // the primary's connections are another cluster's
 	replicas []*server
 	spread   roundRobin
 	history  history
@@ -104,19 +106,29 @@ func Open(cfg Config) (*Cluster, error) {
 
 // PrimaryOnly returns a cluster of another name that has the same primary and no
 // replicas, for what must never be stale. Its scopes are its own, so what it
-// writes moves none of c's reads. It uses c's connections and ends with c.
+// writes moves none of c's reads. It uses c's connections and ends with c: a
+// write on it inside a write on c takes a second connection of one pool, and
+// enough of those at once wait for each other.
 func (c *Cluster) PrimaryOnly(name string) *Cluster {
-	only := &Cluster{cfg: c.cfg, engine: c.engine, log: c.log, primary: c.primary}
+	only := &Cluster{cfg: c.cfg, engine: c.engine, primary: c.primary, borrows: true}
 	only.cfg.Name, only.cfg.Replicas = name, nil
+	only.log = c.cfg.Logger.With("cluster", name)
 	only.rebinder.rewrite = c.rebinder.rewrite
 	return only
 }
 
+// Replicas returns how many replicas are configured.
+func (c *Cluster) Replicas() int { return len(c.replicas) }
+
 // Name returns the configured name.
 func (c *Cluster) Name() string { return c.cfg.Name }
 
-// Close closes all connections.
+// Close closes all connections. A primary-only cluster made from another has
+// none of its own.
 func (c *Cluster) Close() error {
+	if c.borrows {
+		return nil
+	}
 	var errs []error
 	for _, s := range c.servers() {
 		errs = append(errs, s.close())
@@ -164,7 +176,7 @@ func (c *Cluster) checkServer(ctx context.Context, s *server) ([]string, error) 
 // PrimaryDB returns the pool that writes to the primary, for what cannot run
 // through Write: migrations and libraries that manage their own connections.
 // What is written through it leaves no marker.
-func (c *Cluster) PrimaryDB() *sql.DB { return c.primary.write }
+func (c *Cluster) PrimaryDB() *sql.DB { return c.primary.writes }
 
 // PingResult is one server's answer to a ping.
 type PingResult struct {
@@ -181,19 +193,15 @@ func (c *Cluster) fault(err error) fault {
 	return c.engine.fault(err)
 }
 
-// Ping asks every server for a sign of life, the primary first.
+// Ping asks every server for a sign of life, the primary first. It takes the
+// health timeout at most.
 func (c *Cluster) Ping(ctx context.Context) []PingResult {
 	servers := c.servers()
 	results := make([]PingResult, len(servers))
-	done := make(chan struct{})
+	var wg sync.WaitGroup
 	for i, s := range servers {
-		go func() {
-			results[i] = s.ping(ctx)
-			done <- struct{}{}
-		}()
+		wg.Go(func() { results[i] = c.pingServer(ctx, s) })
 	}
-	for range servers {
-		<-done
-	}
+	wg.Wait()
 	return results
 }

@@ -10,7 +10,7 @@ var (
 	// its text names each thing.
 	ErrCapability = errors.New("missing capability")
 	// ErrPrimaryUnavailable is a read or a write that needed the primary and
-	// could not reach it. Nothing was written.
+	// could not reach it. The call that returned it has written nothing.
 	ErrPrimaryUnavailable = errors.New("primary unavailable")
 	// ErrCommitUnknown is a write whose COMMIT was sent and not answered: it
 	// may have happened. The scope's marker is then unknown.
@@ -22,6 +22,7 @@ var (
 	// ErrMalformed is a commit ID that no server of this engine has issued.
 	ErrMalformed = errors.New("malformed commit ID")
 
+	errNestedPanic   = errors.New("a nested write panicked")
 	errOtherTimeline = errors.New("commit IDs of different timelines")
 	errWrongRole     = errors.New("wrong role")
 	errReplaced      = errors.New("server was restarted or replaced since it was asked")

@@ -3,14 +3,17 @@ package dbroute_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"net/url"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"freshread/internal/dbroute"
+	"freshread/internal/stack"
 	"freshread/internal/stack/stacktest"
 )
 
@@ -92,27 +95,51 @@ func TestReachedIsAskedOnce(t *testing.T) {
 	}
 }
 
-// A standby that restarts may come back at an earlier position.
+// A standby that restarts may come back at an earlier position. One that
+// crashes restarts in the same postmaster.
 func TestRestartedReplicaHasToBeAskedAgain(t *testing.T) {
 	servers := stacktest.Start(t, 1)
 	e := newEnvOn(t, servers)
-	c := openCluster(t, e.config)
-	spy := c.Spy()
-	e.Cluster = c
+	e.Cluster = openCluster(t, e.config)
+	spy := e.Spy()
 	marker := e.markerOf("new")
 	e.applied()
-	ctx, _ := e.request(marker)
-	e.want(ctx, "new", 2, dbroute.CommitReached)
+	for name, restart := range map[string]func(){
+		"restart": func() { stacktest.Must(t, servers.Replicas()[0].Restart(stacktest.Context(t))) },
+		"crash":   func() { e.crashBackend(servers.Replicas()[0]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+			restart()
+			asked := spy.Asked.Load()
+			ctx, _ := e.request(marker)
+			if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
+				t.Errorf("decided by what the replica had reached before: %+v", got)
+			}
+			e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+			if spy.Asked.Load() == asked {
+				t.Error("the replica was not asked again")
+			}
+		})
+	}
+}
 
-	stacktest.Must(t, servers.Replicas()[0].Restart(stacktest.Context(t)))
-	ctx, _ = e.request(marker)
-	if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
-		t.Errorf("decided by what the replica had reached before its restart: %+v", got)
+// crashBackend kills a process of a server, and returns when the server has
+// recovered from that.
+func (e *env) crashBackend(s *stack.Server) {
+	e.tb.Helper()
+	db, err := sql.Open("pgx", s.AdminURL("postgres"))
+	stacktest.Must(e.tb, err)
+	defer db.Close()
+	pid := count(e.tb, db, `SELECT pg_backend_pid()`)
+	stacktest.Must(e.tb, syscall.Kill(pid, syscall.SIGKILL))
+	for ctx := stacktest.Context(e.tb); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		var streaming bool
+		if db.QueryRow(`SELECT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')`).Scan(&streaming) == nil && streaming {
+			return
+		}
 	}
-	e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
-	if n := spy.Asked.Load(); n < 2 {
-		t.Error("the restarted replica was not asked")
-	}
+	e.tb.Fatal("the server does not recover")
 }
 
 func TestCheckThatFailsMeansPrimary(t *testing.T) {

@@ -2,7 +2,6 @@ package dbroute
 
 import (
 	"context"
-	"database/sql"
 	"sync"
 	"time"
 )
@@ -23,6 +22,7 @@ type health struct {
 	state   State     // Up if empty
 	cause   string    // why it is down
 	retryAt time.Time // unwatched only
+	found   time.Time // when it began to answer
 	joinAt  CommitID  // what it has to reach to be up; zero until the primary has said
 	applied CommitID  // at the last poll
 	lag     time.Duration
@@ -51,10 +51,14 @@ func (h *health) failed(now time.Time, cause error) bool {
 
 // replaced takes a server out that was restarted, or is another at the same
 // address, until it has caught up. It may be an older copy.
-func (h *health) replaced() {
-	if h.watched && h.usable(time.Now()) {
-		h.state, h.joinAt = Joining, CommitID{}
+func (h *health) replaced(now time.Time) {
+	if h.watched && h.state != Down {
+		h.join(now)
 	}
+}
+
+func (h *health) join(now time.Time) {
+	h.state, h.found, h.joinAt = Joining, now, CommitID{}
 }
 
 func (s *server) usable() bool {
@@ -82,11 +86,10 @@ func (c *Cluster) disconnect(s *server) {
 }
 
 func (c *Cluster) dropIdle(s *server) {
-	for _, pool := range []*sql.DB{s.read, s.write} {
-		if pool != nil {
-			pool.SetMaxIdleConns(-1)
-			pool.SetMaxIdleConns(c.cfg.MaxOpenConns)
-		}
+	for _, pool := range s.pools() {
+		size := pool.Stats().MaxOpenConnections
+		pool.SetMaxIdleConns(-1)
+		pool.SetMaxIdleConns(size)
 	}
 }
 
@@ -97,7 +100,8 @@ func (c *Cluster) dropIdle(s *server) {
 func (c *Cluster) Watch(ctx context.Context) {
 	for _, r := range c.replicas {
 		r.mu.Lock()
-		r.health.watched, r.health.state = true, Joining
+		r.health.watched = true
+		r.health.join(time.Now())
 		r.mu.Unlock()
 	}
 	ticker := time.NewTicker(c.cfg.HealthInterval)
@@ -115,7 +119,7 @@ func (c *Cluster) Watch(ctx context.Context) {
 // poll looks at every server once. A server that hangs costs the health timeout
 // and holds up nothing but the next poll.
 func (c *Cluster) poll(ctx context.Context) {
-	primary := c.pollPrimary(ctx)
+	primary := sample{time.Now(), c.pollPrimary(ctx)}
 	var wg sync.WaitGroup
 	for _, r := range c.replicas {
 		wg.Go(func() { c.pollReplica(ctx, r, primary) })
@@ -123,14 +127,18 @@ func (c *Cluster) poll(ctx context.Context) {
 	wg.Wait()
 }
 
+// hangLimit is how long a primary may give no answer before its connections in
+// use are closed. Until then a slow primary is still the primary.
+const hangLimit = 5 * time.Second
+
 // pollPrimary returns where the primary is, or the zero CommitID. It redials one
 // that was restarted or replaced, since each idle connection would fail a
-// request. Those in use are left alone: a slow primary is still the primary.
+// request, and ends the requests that wait for one that hangs.
 func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
 	pollCtx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
 	defer cancel()
 	now := time.Now()
-	position, err := c.primaryPosition(pollCtx)
+	position, err := c.positionOn(pollCtx, c.primary.polls)
 	if ctx.Err() != nil {
 		return CommitID{}
 	}
@@ -142,10 +150,17 @@ func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
 		p.health.state, p.health.cause = Down, err.Error()
 	}
 	is := p.health.state
-	p.health.applied = position
+	if is == Up {
+		p.health.found = now
+		p.health.applied = position
+	}
+	hangs := is == Down && !p.health.found.IsZero() && now.Sub(p.health.found) > hangLimit
 	p.mu.Unlock()
-	if was != is && was != "" {
-		c.log.WarnContext(ctx, "primary changes state", "from", was, "to", is, "error", err)
+	switch {
+	case hangs:
+		c.disconnect(p)
+	case was != is && was != "":
+		c.log.WarnContext(ctx, "primary changes state", "from", was, "to", is, "cause", err)
 		c.dropIdle(p)
 	}
 	if err == nil {
@@ -154,7 +169,7 @@ func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
 	return position
 }
 
-func (c *Cluster) pollReplica(ctx context.Context, r *server, primary CommitID) {
+func (c *Cluster) pollReplica(ctx context.Context, r *server, primary sample) {
 	pollCtx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
 	defer cancel()
 	applied, who, err := c.askApplied(pollCtx, r)
@@ -168,31 +183,34 @@ func (c *Cluster) pollReplica(ctx context.Context, r *server, primary CommitID) 
 	if !applied.IsZero() {
 		r.remember(c.engine, who.instance, applied)
 	}
-	lag := c.history.lag(time.Now(), c.engine, applied)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := &r.health
 	if !applied.IsZero() {
-		h.applied, h.lag, h.behind = applied, lag, c.engine.distance(primary, applied)
+		h.applied = applied // else the last one stands: it receives from nobody
+	}
+	h.lag = c.history.lag(time.Now(), c.engine, h.applied)
+	if !primary.id.IsZero() && !h.applied.IsZero() {
+		h.behind = c.engine.distance(primary.id, h.applied)
 	}
 	was := h.state
-	h.advance(c.engine, primary, c.cfg.MaxReplicaLag)
+	h.advance(c.engine, primary, applied, c.cfg.MaxReplicaLag)
 	if h.state != was {
 		c.log.InfoContext(ctx, "replica changes state", "server", r.name(), "from", was, "to", h.state, "lag", h.lag)
 	}
 }
 
-// advance moves the state of a replica that answers.
-func (h *health) advance(e engine, primary CommitID, maxLag time.Duration) {
+// advance moves the state of a replica that answers and has applied so much.
+func (h *health) advance(e engine, primary sample, applied CommitID, maxLag time.Duration) {
 	h.cause = ""
 	if h.state == Down {
-		h.state, h.joinAt = Joining, CommitID{}
+		h.join(time.Now())
 	}
 	if h.state == Joining {
-		if h.joinAt.IsZero() {
-			h.joinAt = primary
+		if h.joinAt.IsZero() && primary.at.After(h.found) {
+			h.joinAt = primary.id
 		}
-		if h.joinAt.IsZero() || h.applied.IsZero() || !e.covers(h.applied, h.joinAt) {
+		if h.joinAt.IsZero() || applied.IsZero() || !e.covers(applied, h.joinAt) {
 			return
 		}
 	}
@@ -203,7 +221,7 @@ func (h *health) advance(e engine, primary CommitID, maxLag time.Duration) {
 }
 
 func (c *Cluster) askApplied(ctx context.Context, r *server) (CommitID, identity, error) {
-	conn, who, err := r.acquire(ctx)
+	conn, who, err := acquire(ctx, r.polls)
 	if err != nil {
 		return CommitID{}, identity{}, err
 	}

@@ -19,6 +19,7 @@ func (m Marker) IsZero() bool {
 // merged, since a failover came between, make it unknown.
 func (c *Cluster) MergeMarkers(ms ...Marker) Marker {
 	var merged Marker
+	timeless := false // one of them does not tell when it was written
 	for _, m := range ms {
 		commit, err := c.mergeTwo(merged.Commit, m.Commit)
 		merged.Commit = commit
@@ -26,9 +27,13 @@ func (c *Cluster) MergeMarkers(ms ...Marker) Marker {
 		if m.Written.After(merged.Written) {
 			merged.Written = m.Written
 		}
+		timeless = timeless || m.Unknown && m.Written.IsZero()
 	}
 	if merged.Unknown {
 		merged.Commit = CommitID{}
+	}
+	if timeless {
+		merged.Written = time.Time{}
 	}
 	return merged
 }

@@ -1,6 +1,7 @@
 package dbroute
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -35,10 +36,15 @@ func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.C
 	return stdlib.GetConnector(*cfg), nil
 }
 
+// identify tells instances apart by the start of the checkpointer too: when a
+// backend crashes, the postmaster lives on and restarts everything else, and a
+// standby may come back at an earlier position.
 func (postgres) identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error) {
 	row, err := firstRow(ctx, conn, `
 		SELECT pg_is_in_recovery(),
-		       pg_postmaster_start_time()::text,
+		       extract(epoch FROM pg_postmaster_start_time())::text || ' ' ||
+		       coalesce((SELECT extract(epoch FROM backend_start)::text
+		                   FROM pg_stat_activity WHERE backend_type = 'checkpointer'), ''),
 		       coalesce(current_setting('app.server_id', true), '')`)
 	if err != nil {
 		return identity{}, err
@@ -223,13 +229,18 @@ func (postgres) fault(err error) fault {
 	case errors.As(err, &refused):
 		// FATAL ends the connection, and may do so after the server has done
 		// what it was asked: a COMMIT that waits for a standby.
-		if refused.Severity == "FATAL" || refused.Severity == "PANIC" || refused.Code == "40003" {
+		severity := cmp.Or(refused.SeverityUnlocalized, refused.Severity)
+		if severity == "FATAL" || severity == "PANIC" || refused.Code == "40003" {
 			return faultConnection
 		}
 		return faultStatement
 	case errors.Is(err, pgx.ErrTxCommitRollback):
 		return faultStatement
-	case errors.As(err, &connectErr), errors.As(err, &netErr), errors.Is(err, pgconn.ErrConnClosed), pgconn.SafeToRetry(err),
+	case errors.As(err, &connectErr):
+		return faultConnection
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return faultNone // somebody did not want to wait longer, for a busy server perhaps
+	case errors.As(err, &netErr), errors.Is(err, pgconn.ErrConnClosed), pgconn.SafeToRetry(err),
 		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return faultConnection

@@ -1,8 +1,13 @@
 package dbroute
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func TestParseWALPosition(t *testing.T) {
@@ -89,6 +94,35 @@ func TestPageStart(t *testing.T) {
 	} {
 		if got := pageStart(c.lsn, c.pageSize); got != c.want {
 			t.Errorf("pageStart(%X, %d) = %X, want %X", c.lsn, c.pageSize, got, c.want)
+		}
+	}
+}
+
+// Under window, a marker that tells no time must not be taken for an old one.
+func TestMarkerWithoutTimeHidesTheTimesOfOthers(t *testing.T) {
+	c, err := Open(Config{Name: "test", Primary: "postgres://localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	old := Marker{Written: time.UnixMilli(1)}
+	if m := c.MergeMarkers(old, Marker{Unknown: true}, old); !m.Unknown || !m.Written.IsZero() {
+		t.Errorf("merged to %+v", m)
+	}
+	if m := c.MergeMarkers(old, Marker{Unknown: true, Written: time.UnixMilli(2)}); m.Written != time.UnixMilli(2) {
+		t.Errorf("merged to %+v", m)
+	}
+}
+
+// The words of a server's severities depend on its language.
+func TestFaultOfALocalizedServer(t *testing.T) {
+	for want, err := range map[fault]error{
+		faultConnection: &pgconn.PgError{Severity: "FATAAL", SeverityUnlocalized: "FATAL", Code: "57P01"},
+		faultStatement:  &pgconn.PgError{Severity: "VIGA", SeverityUnlocalized: "ERROR", Code: "23505"},
+		faultNone:       fmt.Errorf("wait for a connection: %w", context.DeadlineExceeded),
+	} {
+		if got := (postgres{}).fault(err); got != want {
+			t.Errorf("fault of %v is %d, want %d", err, got, want)
 		}
 	}
 }

@@ -22,6 +22,9 @@ type Querier interface {
 // once more, on the primary, so it must start from nothing each time; it must
 // wrap the database's errors with %w, so that they can be told from its own.
 //
+// A Read inside fn takes a second connection; enough of those at once wait for
+// each other.
+//
 // Inside Write, with the context that Write gave, fn runs in the transaction.
 // A statement that a replica refuses runs again too: it may be for a cause that
 // only a replica has, such as a conflict with recovery, or a table that a

@@ -123,8 +123,8 @@ func (s *Scope) writes() (m Marker, wrote bool) {
 // CommitHook lets a program keep the commit IDs of a scope's writes in a place of
 // its own, besides the client's marker. Touches do not run it.
 type CommitHook struct {
-	// InTx runs at the end of each transaction, before COMMIT. An error of it
-	// rolls back.
+	// InTx runs at the beginning of each transaction, so that whatever it locks
+	// is locked first by all. An error of it rolls back.
 	InTx func(context.Context, *Tx) error
 	// After runs once the transaction has committed, with the marker of that
 	// commit. It has the commit timeout, and does not end early when the client

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // server is one database server and what is known of it.
@@ -15,8 +17,9 @@ type server struct {
 	role    Role
 	address string  // host and port
 	order   int     // place in the configuration, the primary's is 1
-	read    *sql.DB // read-only in the database too
-	write   *sql.DB // nil on a replica
+	reads   *sql.DB // read-only in the database too
+	writes  *sql.DB // nil on a replica
+	polls   *sql.DB // one connection, which no burst of reads can take
 
 	sockets sockets
 
@@ -34,34 +37,42 @@ func (c *Cluster) openServer(rawURL string, role Role, order int) (*server, erro
 		return nil, fmt.Errorf("%w: all servers of a cluster must be of one engine", ErrUnsupported)
 	}
 	var err error
-	if s.read, err = c.openPool(s, rawURL, true); err != nil {
+	if s.reads, err = c.openPool(s, rawURL, true, c.cfg.MaxOpenConns); err != nil {
 		return nil, err
 	}
+	if s.polls, err = c.openPool(s, rawURL, true, 1); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	if role == Primary {
-		if s.write, err = c.openPool(s, rawURL, false); err != nil {
+		if s.writes, err = c.openPool(s, rawURL, false, c.cfg.MaxOpenConns); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 	}
 	return s, nil
 }
 
-func (c *Cluster) openPool(s *server, rawURL string, readOnly bool) (*sql.DB, error) {
+func (c *Cluster) openPool(s *server, rawURL string, readOnly bool, size int) (*sql.DB, error) {
 	inner, err := c.engine.connector(rawURL, readOnly, s.sockets.dial)
 	if err != nil {
 		return nil, err
 	}
 	db := sql.OpenDB(&connector{Connector: inner, engine: c.engine, server: s})
-	db.SetMaxOpenConns(c.cfg.MaxOpenConns)
-	db.SetMaxIdleConns(c.cfg.MaxOpenConns)
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
 	return db, nil
 }
 
 func (s *server) close() error {
-	err := s.read.Close()
-	if s.write != nil {
-		err = errors.Join(err, s.write.Close())
+	var errs []error
+	for _, pool := range s.pools() {
+		errs = append(errs, pool.Close())
 	}
-	return err
+	return errors.Join(errs...)
+}
+
+// pools are those that are open; while the server is being opened, not all are.
+func (s *server) pools() []*sql.DB {
+	return slices.DeleteFunc([]*sql.DB{s.reads, s.writes, s.polls}, func(p *sql.DB) bool { return p == nil })
 }
 
 func addressOf(rawURL string) string {
@@ -89,11 +100,13 @@ func (s *server) id(who identity) int {
 
 // acquire takes a read-only connection and tells whose it is.
 func (s *server) acquire(ctx context.Context) (*sql.Conn, identity, error) {
-	return acquire(ctx, s.read)
+	return acquire(ctx, s.reads)
 }
 
-func (s *server) ping(ctx context.Context) PingResult {
-	conn, who, err := s.acquire(ctx)
+func (c *Cluster) pingServer(ctx context.Context, s *server) PingResult {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
+	defer cancel()
+	conn, who, err := acquire(ctx, s.polls)
 	if err == nil {
 		err = errors.Join(conn.PingContext(ctx), conn.Close())
 	}
@@ -109,7 +122,7 @@ func (s *server) opened(who identity) {
 	if s.identity.instance != who.instance {
 		s.known = CommitID{}
 		if s.identity.instance != "" {
-			s.health.replaced()
+			s.health.replaced(time.Now())
 		}
 	}
 	s.identity = who
@@ -120,7 +133,26 @@ func (s *server) opened(who identity) {
 func (s *server) knownToHave(e engine, id CommitID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.knows(e, id)
+}
+
+func (s *server) knows(e engine, id CommitID) bool {
 	return !s.known.IsZero() && e.covers(s.known, id)
+}
+
+// read is a read of this server as it is at this moment. If it turns out to be
+// another instance by the time of the read, the read must go elsewhere.
+func (s *server) read(why Reason) (_ target, usable bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return target{server: s, instance: s.identity.instance, reason: why}, s.health.usable(time.Now())
+}
+
+// readIfKnown is read if this very instance is known to have reached id.
+func (s *server) readIfKnown(e engine, id CommitID) (_ target, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return target{server: s, instance: s.identity.instance, reason: CommitReached}, s.knows(e, id)
 }
 
 // remember keeps one position per server however many are asked about: what

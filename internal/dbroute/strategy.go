@@ -61,7 +61,8 @@ func (s *Scope) Prefer(n uint64) {
 	s.prefer, s.hasPreference = n, true
 }
 
-// Pin sends all further reads of the scope to the primary.
+// Pin sends all further reads of the scope to the primary. What the client
+// carries is not looked at: for that, a strategy has to run as well.
 func (s *Scope) Pin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,9 @@ func (s *Scope) heal(ctx context.Context) {
 		s.cluster.log.WarnContext(ctx, "unknown marker not replaced", "error", err)
 		return
 	}
-	s.carried = Marker{Commit: id, Written: s.carried.Written}
+	if s.carried = (Marker{Commit: id, Written: s.carried.Written}); s.carried.Written.IsZero() {
+		s.carried.Written = writtenAt(time.Now())
+	}
 	s.healed = true
 }
 
@@ -102,7 +105,8 @@ func (c *Cluster) target(ctx context.Context) target {
 func (c *Cluster) onPrimary(why Reason) target { return target{server: c.primary, reason: why} }
 
 // target decides at the first call. Concurrent reads wait for that decision
-// rather than make one of their own; it takes at most the check timeout.
+// rather than make one of their own. It takes at most two check timeouts, and
+// a commit timeout more if a failover makes the marker unknown.
 func (s *Scope) target(ctx context.Context) target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,16 +134,17 @@ func (s *Scope) choose(ctx context.Context) target {
 	case own == nil:
 		return c.onPrimary(NoReplica)
 	case s.need.IsZero():
-		return own.target(s.replica)
-	case own.knownToHave(c.engine, s.need):
-		return own.target(CommitReached)
+		return c.orPrimary(own.read(s.replica))
+	}
+	if to, known := own.readIfKnown(c.engine, s.need); known {
+		return to
 	}
 	// At most two are asked: the session's own, and the one that has got furthest.
 	asked := c.ask(ctx, own, s.need)
 	if asked.reach == notReached {
 		if other := c.furthest(own); other != nil {
-			if other.knownToHave(c.engine, s.need) {
-				return other.target(CommitReached)
+			if to, known := other.readIfKnown(c.engine, s.need); known {
+				return to
 			}
 			asked = c.ask(ctx, other, s.need)
 		}
@@ -156,12 +161,11 @@ func (s *Scope) choose(ctx context.Context) target {
 	return target{server: asked.server, instance: asked.instance, reason: CommitReached}
 }
 
-// target is a read of this server as it is now. If it is restarted before the
-// read, the read must go elsewhere.
-func (s *server) target(why Reason) target {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return target{server: s, instance: s.identity.instance, reason: why}
+func (c *Cluster) orPrimary(to target, usable bool) target {
+	if !usable {
+		return c.onPrimary(NoReplica)
+	}
+	return to
 }
 
 // ownReplica is the one that the client prefers if it is usable, else the next
@@ -220,6 +224,7 @@ type answer struct {
 }
 
 // ask asks a replica whether it has reached id, and remembers if it has.
+// A replica that is too busy to answer in time is not taken for a dead one.
 func (c *Cluster) ask(ctx context.Context, replica *server, id CommitID) answer {
 	askCtx, cancel := context.WithTimeout(ctx, c.cfg.CheckTimeout)
 	defer cancel()
@@ -233,7 +238,9 @@ func (c *Cluster) ask(ctx context.Context, replica *server, id CommitID) answer 
 	}
 	if a.err != nil {
 		a.reach = notReached
-		c.noteFault(ctx, replica, a.err)
+		if askCtx.Err() == nil {
+			c.noteFault(ctx, replica, a.err)
+		}
 	} else if a.reach == hasReached {
 		replica.remember(c.engine, who.instance, id)
 	}
@@ -244,7 +251,11 @@ func (c *Cluster) ask(ctx context.Context, replica *server, id CommitID) answer 
 func (c *Cluster) primaryPosition(ctx context.Context) (CommitID, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CommitTimeout)
 	defer cancel()
-	conn, _, err := c.primary.acquire(ctx)
+	return c.positionOn(ctx, c.primary.reads)
+}
+
+func (c *Cluster) positionOn(ctx context.Context, pool *sql.DB) (CommitID, error) {
+	conn, _, err := acquire(ctx, pool)
 	if err != nil {
 		return CommitID{}, fmt.Errorf("capture position: %w: %w", ErrPrimaryUnavailable, err)
 	}

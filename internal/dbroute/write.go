@@ -93,28 +93,39 @@ func (c *Cluster) write(ctx context.Context, name string, touch bool, fn func(co
 	return nil
 }
 
-// run runs the function of the outermost Write, and then what has to be part of
-// the same transaction.
+// run runs the function of the outermost Write, after what has to be part of the
+// same transaction.
 func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	if !o.touch {
+		if err := o.startHook(ctx); err != nil {
+			return err
+		}
+	}
 	if err := fn(ctx, o.tx); err != nil {
 		return err
 	}
-	if o.err != nil {
-		return o.err
+	return o.err
+}
+
+func (o *openTx) startHook(ctx context.Context) error {
+	o.hook = o.scope.commitHook()
+	if o.hook.InTx == nil {
+		return nil
 	}
-	if !o.touch {
-		o.hook = o.scope.commitHook()
-	}
-	if o.hook.InTx != nil {
-		return o.hook.InTx(ctx, o.tx)
-	}
-	return nil
+	return o.hook.InTx(ctx, o.tx)
 }
 
 func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, *Tx) error) error {
-	o.touch = o.touch && touch
+	if o.touch && !touch {
+		o.touch = false
+		if err := o.startHook(ctx); err != nil {
+			return err
+		}
+	}
+	before := o.err
+	o.err = errNestedPanic // unless fn returns
 	err := fn(ctx, o.tx)
-	if err != nil && o.err == nil {
+	if o.err = before; o.err == nil {
 		o.err = err
 	}
 	return err
@@ -131,7 +142,7 @@ func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, 
 func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func(context.Context, *Tx) error) error {
 	s := c.scope(ctx)
 	access := Access{Name: name, Write: true, Role: Primary, Reason: Written, Start: time.Now(), Failed: true}
-	conn, who, err := acquire(ctx, c.primary.write)
+	conn, who, err := acquire(ctx, c.primary.writes)
 	if err != nil {
 		return c.explain(ctx, c.primary, err)
 	}
@@ -189,7 +200,7 @@ func (c *Cluster) commitError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.fault(err) == faultStatement || errors.Is(err, sql.ErrTxDone):
+	case c.fault(err) == faultStatement:
 		return fmt.Errorf("commit: %w", err)
 	}
 	return fmt.Errorf("commit: %w: %w", ErrCommitUnknown, err)

@@ -26,6 +26,8 @@ type LocalConfig struct {
 type Local struct {
 	Stack   *stack.Stack
 	Cluster *dbroute.Cluster
+
+	stopWatching func()
 }
 
 const localDatabase = "freshread"
@@ -39,7 +41,7 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Local{Stack: servers}
+	l := &Local{Stack: servers, stopWatching: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -65,6 +67,9 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 	if err := l.Cluster.Check(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.watch(ctx); err != nil {
+		return nil, err
+	}
 	for i, replica := range servers.Replicas() {
 		if err := replica.SetDelay(ctx, cfg.Delays[i]); err != nil {
 			return nil, err
@@ -73,8 +78,34 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 	return l, nil
 }
 
+// watch returns once all replicas are read.
+func (l *Local) watch(ctx context.Context) error {
+	watchCtx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { l.Cluster.Watch(watchCtx); close(ended) }()
+	l.stopWatching = func() { cancel(); <-ended }
+	for !l.allUp() {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the replicas: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+func (l *Local) allUp() bool {
+	for _, s := range l.Cluster.Status() {
+		if s.State != dbroute.Up || s.Position.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
 // Close stops the servers and removes their files.
 func (l *Local) Close() error {
+	l.stopWatching()
 	var err error
 	if l.Cluster != nil {
 		err = l.Cluster.Close()

@@ -129,11 +129,12 @@ func (s *side) save(ctx context.Context, o *Observation) error {
 	if err != nil {
 		return err
 	}
-	ids := strings.Split(response.Header.Get("X-Server-Id"), ", ")
-	if o.ServerID, err = strconv.Atoi(ids[len(ids)-1]); err != nil {
-		return fmt.Errorf("save: X-Server-Id: %w", err)
+	// The write is the last that the page before the redirect did.
+	timings := strings.Split(response.Header.Get("Server-Timing"), `desc="`)
+	if _, err := fmt.Sscanf(timings[len(timings)-1], "server %d, %s write", &o.ServerID, &o.Role); err != nil {
+		return fmt.Errorf("save: Server-Timing: %w", err)
 	}
-	o.Role, o.Reason = dbroute.Primary, string(dbroute.Written)
+	o.Role, o.Reason = dbroute.Role(strings.TrimSuffix(string(o.Role), ",")), string(dbroute.Written)
 	return nil
 }
 

@@ -340,6 +340,9 @@ func TestStalePageSaysSo(t *testing.T) {
 	b.Post("/strategy", "strategy", "none", "back", path).Want(http.StatusOK, `.switch [aria-pressed="true"]`, "none")
 	p := b.Post(path, "title", "Q3 pricing update", "body", "b").WantReads("2", dbroute.StrategyNone)
 	p.Want(http.StatusOK, "[data-title]", "Q3 pricing").Want(http.StatusOK, ".stale", "This page is stale: the primary already has “Q3 pricing update”.")
+	if back := b.Post(path+"/comments", "body", "").Find(".switch [name=back]").AttrOr("value", ""); back != "/" {
+		t.Errorf("the switch on the answer to a form leads back to %q, which is no page", back)
+	}
 	b.Post("/profile", "name", "Mara L")
 	b.Get("/profile").Want(http.StatusOK, ".stale", "This page is stale: the primary already has the name “Mara L”.")
 	b.Get(fmt.Sprintf("/people/%d", b.ID)).Want(http.StatusOK, ".stale", "This page is stale: the primary already has the name “Mara L”.")

@@ -24,6 +24,10 @@ const (
 	None   Strategy = "none"   // not at all
 )
 
+// DefaultWindow is longer than a replica is usually behind, which is all that
+// can be said of a window.
+const DefaultWindow = 6 * time.Second
+
 // UnmarshalText checks the name, for configuration and flags.
 func (s *Strategy) UnmarshalText(text []byte) error {
 	switch Strategy(text) {
@@ -41,8 +45,8 @@ func (s Strategy) MarshalText() ([]byte, error) { return []byte(s), nil }
 type Config struct {
 	Cluster       *dbroute.Cluster
 	Log           *slog.Logger
-	Strategy      Strategy
-	Window        time.Duration // for the strategy window
+	Strategy      Strategy      // Commit if empty
+	Window        time.Duration // for the strategy window; DefaultWindow if zero
 	SessionKeys   [][]byte      // see web.NewMarkers
 	SecureCookies bool          // cookies over TLS only
 	Demo          bool          // the pages explain what to try, and offer accounts and strategies
@@ -68,6 +72,12 @@ type Site struct {
 func New(cfg Config) (*Site, error) {
 	if cfg.Router == nil {
 		cfg.Router = cfg.Cluster
+	}
+	if cfg.Strategy == "" {
+		cfg.Strategy = Commit
+	}
+	if cfg.Window <= 0 {
+		cfg.Window = DefaultWindow
 	}
 	if cfg.PasswordCost == (auth.Cost{}) {
 		cfg.PasswordCost = auth.DefaultCost

@@ -43,13 +43,14 @@ var problems = []struct {
 	err     error
 	problem Problem
 }{
-	{dbroute.ErrPrimaryUnavailable, Problem{http.StatusServiceUnavailable, "The primary cannot be reached", "Saving, and reading what you have just saved, must wait until it is back. Nothing was changed. Please try again in a moment."}},
+	{dbroute.ErrPrimaryUnavailable, Problem{http.StatusServiceUnavailable, "The primary cannot be reached", "Saving, and reading what you have just saved, must wait until it is back. Please try again in a moment."}},
 	{dbroute.ErrCommitUnknown, Problem{http.StatusServiceUnavailable, "It may have been saved", "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again."}},
 	{context.Canceled, Problem{statusClientGone, "The request was cancelled", "Its sender did not wait for the answer."}},
+	{context.DeadlineExceeded, Problem{http.StatusServiceUnavailable, "That took too long", "The database is busy. Please try again in a moment."}},
 	{ErrNotFound, Problem{http.StatusNotFound, "There is nothing here", "The page does not exist, or it was deleted."}},
 	{ErrLogInRequired, Problem{http.StatusUnauthorized, "You are not logged in", "Log in in another tab, and then send this again."}},
 	{ErrForbidden, Problem{http.StatusForbidden, "This is not yours to change", "Only its author can edit or delete it."}},
-	{ErrBadRequest, Problem{http.StatusBadRequest, "That address is not one of ours", "Part of it could not be understood."}},
+	{ErrBadRequest, Problem{http.StatusBadRequest, "The request could not be understood", "No link or form of this site makes such a request."}},
 }
 
 var statusProblems = map[int]Problem{
@@ -57,7 +58,6 @@ var statusProblems = map[int]Problem{
 	http.StatusForbidden:             {Title: "This form was sent from another site", Text: "For your safety it was not accepted. Open the page here and send it again."},
 	http.StatusMethodNotAllowed:      {Title: "That cannot be done here", Text: "This address exists, but not for this kind of request."},
 	http.StatusRequestEntityTooLarge: {Title: "That is too much text", Text: "The form was larger than we accept. Shorten it and send it again."},
-	http.StatusUnsupportedMediaType:  {Title: "That kind of content is not accepted", Text: "Send it as a form."},
 	http.StatusInternalServerError:   {Title: "Something went wrong on our side", Text: "It has been logged. Please try again in a moment."},
 }
 
@@ -84,7 +84,9 @@ type errorHandler struct {
 
 // handle has the signature of echo.HTTPErrorHandler.
 func (h *errorHandler) handle(err error, c echo.Context) {
-	c.Set(errorKey, err) // for the request's log line
+	if c.Response().Committed || h.problem(err).Status >= http.StatusInternalServerError {
+		c.Set(errorKey, err) // for the request's log line
+	}
 	if c.Response().Committed {
 		return
 	}
@@ -157,6 +159,7 @@ func sentForm(c echo.Context) *templates.Again {
 		if name == "password" || name == "current" {
 			return nil
 		}
+		again.Typed = again.Typed || !slices.Contains(hiddenFields, name)
 		again.Fields = append(again.Fields, templates.Field{
 			Name: name, Value: fields.Get(name), Hidden: slices.Contains(hiddenFields, name),
 		})

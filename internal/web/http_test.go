@@ -387,3 +387,15 @@ func TestWindowOfAMarkerThatCannotBeReadBeginsNow(t *testing.T) {
 	b.want("/read", "old: unknown marker", "1")
 	b.want("/read", "old: within window", "1")
 }
+
+// What cannot be read may have been written a moment ago, whatever the other
+// markers say.
+func TestWindowOfAMarkerThatCannotBeReadBesideAnOldOne(t *testing.T) {
+	s := newTestSite(t, byWindow(time.Hour))
+	old := cookies(s.markers, nil, dbroute.Outcome{Changed: true, Marker: dbroute.Marker{Written: time.UnixMilli(1), Unknown: true}})
+	b := s.browser()
+	u, _ := url.Parse(s.url)
+	b.jar.SetCookies(u, append(old, &http.Cookie{Name: s.markers.prefix + "abc", Value: "x", Path: "/"}))
+	b.want("/read", "old: unknown marker", "1")
+	b.want("/read", "old: within window", "1")
+}

@@ -81,7 +81,7 @@ func logRequests(log *slog.Logger, cluster *dbroute.Cluster) echo.MiddlewareFunc
 			if scope := cluster.Scope(ctx); scope != nil {
 				attrs = append(attrs, slog.Any("reads", describe(scope.Accesses())))
 			}
-			if err, ok := c.Get(errorKey).(error); ok && c.Response().Status >= 500 {
+			if err, ok := c.Get(errorKey).(error); ok {
 				level = slog.LevelError
 				attrs = append(attrs, slog.Any("error", err))
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -79,13 +80,13 @@ type carried struct {
 func (m *Markers) read(r *http.Request) carried {
 	var got carried
 	var all []dbroute.Marker
-	for _, cookie := range r.Cookies() {
-		if !strings.HasPrefix(cookie.Name, m.prefix) {
+	for name, value := range rawCookies(r) {
+		if !strings.HasPrefix(name, m.prefix) {
 			continue
 		}
-		got.names = append(got.names, cookie.Name)
+		got.names = append(got.names, name)
 		if len(got.names) <= maxMarkers {
-			all = append(all, m.decode(cookie.Name, cookie.Value))
+			all = append(all, m.decode(name, value))
 		}
 	}
 	if len(got.names) > maxMarkers {
@@ -93,6 +94,21 @@ func (m *Markers) read(r *http.Request) carried {
 	}
 	got.marker = m.cluster.MergeMarkers(all...)
 	return got
+}
+
+// rawCookies yields what was sent, also what http.Request.Cookies leaves out
+// since its value is no cookie's: a marker that was tampered with must be seen.
+func rawCookies(r *http.Request) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, line := range r.Header["Cookie"] {
+			for pair := range strings.SplitSeq(line, ";") {
+				name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+				if !yield(name, value) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // change is what a response does to the client's marker cookies.

@@ -25,15 +25,27 @@ func (j jar) covered() (commits uint) {
 }
 
 // protocol is what a response does to the cookies.
-type protocol func(j jar, carried jar, own uint, settled bool, fresh string)
+type protocol func(j jar, carried jar, own uint, read readKind, fresh string)
+
+// readKind is what a read finds out about what it carries.
+type readKind int
+
+const (
+	pending readKind = iota
+	settled          // every replica has reached it
+	healing          // it was unknown, and the primary's position replaces it
+)
 
 // byPlan is the real one.
-func byPlan(j, carried jar, own uint, settled bool, fresh string) {
+func byPlan(j, carried jar, own uint, read readKind, fresh string) {
 	var names []string
 	for name := range carried {
 		names = append(names, name)
 	}
-	todo := plan(names, dbroute.Outcome{Changed: own != 0, Settled: settled && own == 0 && len(carried) > 0})
+	todo := plan(names, dbroute.Outcome{
+		Changed: own != 0 || read == healing,
+		Settled: own == 0 && read == settled && len(carried) > 0,
+	})
 	if todo.set {
 		j[fresh] = carried.covered() | own
 	}
@@ -43,11 +55,11 @@ func byPlan(j, carried jar, own uint, settled bool, fresh string) {
 }
 
 // byFixedName is what it is there to replace: one cookie, overwritten.
-func byFixedName(j, carried jar, own uint, settled bool, _ string) {
+func byFixedName(j, carried jar, own uint, read readKind, _ string) {
 	switch {
 	case own != 0:
 		j["marker"] = carried.covered() | own
-	case settled:
+	case read == settled:
 		delete(j, "marker")
 	}
 }
@@ -56,7 +68,7 @@ func byFixedName(j, carried jar, own uint, settled bool, _ string) {
 type history struct {
 	act      protocol
 	requests int
-	settled  bool // the read finds that every replica has reached what it carries
+	read     readKind
 
 	jar      jar
 	started  []jar // by request; nil until it starts
@@ -93,7 +105,7 @@ func (h *history) explore(t *testing.T, report bool) (lost, all int) {
 				lost, all = lost+n, all+n
 				continue
 			}
-			if len(next.jar) > writes {
+			if len(next.jar) > h.requests {
 				t.Fatalf("%d cookies after%s", len(next.jar), next.order)
 			}
 		}
@@ -116,10 +128,10 @@ func (h *history) end(i int) {
 	if h.isWrite(i) {
 		own = 1 << i
 		h.acked |= own
-	} else if h.settled {
+	} else if h.read == settled {
 		h.everyone |= carried.covered()
 	}
-	h.act(h.jar, carried, own, h.settled, fmt.Sprintf("marker.%d", i))
+	h.act(h.jar, carried, own, h.read, fmt.Sprintf("marker.%d", i))
 	h.ended[i] = true
 	h.order += fmt.Sprintf(" end%d", i)
 }
@@ -132,15 +144,15 @@ func (h *history) clone() *history {
 	return &c
 }
 
-func newHistory(act protocol, reads int, settled bool) *history {
+func newHistory(act protocol, reads int, read readKind) *history {
 	n := writes + reads
-	return &history{act: act, requests: n, settled: settled, jar: jar{}, started: make([]jar, n), ended: make([]bool, n)}
+	return &history{act: act, requests: n, read: read, jar: jar{}, started: make([]jar, n), ended: make([]bool, n)}
 }
 
 func TestNoOrderLosesACommit(t *testing.T) {
-	for _, settled := range []bool{false, true} {
+	for _, read := range []readKind{pending, settled, healing} {
 		for reads := 1; reads <= 2; reads++ {
-			lost, all := newHistory(byPlan, reads, settled).explore(t, true)
+			lost, all := newHistory(byPlan, reads, read).explore(t, true)
 			want := map[int]int{1: 2520, 2: 113400}[reads] // (2n)!/2^n
 			if lost != 0 || all != want {
 				t.Errorf("%d reads: %d of %d orders lose a commit, want 0 of %d", reads, lost, all, want)
@@ -151,7 +163,7 @@ func TestNoOrderLosesACommit(t *testing.T) {
 
 // The model can tell: a single cookie loses commits in it.
 func TestOneCookieOfAFixedNameLosesCommits(t *testing.T) {
-	lost, all := newHistory(byFixedName, 1, false).explore(t, false)
+	lost, all := newHistory(byFixedName, 1, pending).explore(t, false)
 	if lost == 0 {
 		t.Errorf("none of %d orders loses a commit", all)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -23,7 +24,11 @@ type Renderer struct {
 
 // NewRenderer parses all pages of files. What is in site is on every page.
 func NewRenderer(cluster *dbroute.Cluster, files fs.FS, site templates.Site) (*Renderer, error) {
-	shared, err := template.New("").Funcs(templates.Funcs).ParseFS(files, "layout.html", "parts/*.html")
+	assets, err := templates.Assets(files)
+	if err != nil {
+		return nil, fmt.Errorf("read assets: %w", err)
+	}
+	shared, err := template.New("").Funcs(templates.Funcs).Funcs(assets).ParseFS(files, "layout.html", "parts/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse layout: %w", err)
 	}
@@ -57,8 +62,11 @@ func (r *Renderer) HTML(c echo.Context, status int, name string, page Page) erro
 	if err := t.ExecuteTemplate(&body, "layout.html", page); err != nil {
 		return fmt.Errorf("render %s: %w", name, err)
 	}
-	h := c.Response().Header()
-	h.Set("Cache-Control", "private, no-cache") // Back must not show what was there before a save
+	cache := "private, no-cache"
+	if page.Common().Viewer.ID != 0 {
+		cache = "private, no-store" // after a log-out, Back must not show the profile
+	}
+	c.Response().Header().Set("Cache-Control", cache)
 	return c.HTMLBlob(status, body.Bytes())
 }
 
@@ -68,7 +76,10 @@ func (r *Renderer) fill(c echo.Context, base *templates.Base) {
 	if chosen := Strategy(c); chosen != "" {
 		base.Strategy = chosen
 	}
-	base.Path = c.Request().URL.Path
+	base.Path, base.Back = c.Request().URL.Path, "/"
+	if c.Request().Method == http.MethodGet {
+		base.Back = c.Request().URL.RequestURI() // what a form was sent to may be no page
+	}
 	base.RequestID = requestID(ctx)
 	base.Viewer = viewer(ctx)
 	base.Flash = takeFlash(c)

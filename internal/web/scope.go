@@ -2,9 +2,11 @@ package web
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +21,9 @@ func Scope(cluster *dbroute.Cluster, show bool) Middleware {
 		return func(c echo.Context) error {
 			ctx, scope := cluster.NewScope(c.Request().Context())
 			c.SetRequest(c.Request().WithContext(ctx))
+			if cluster.Replicas() > 1 {
+				scope.Prefer(preference(c, "replica."+cluster.Name()))
+			}
 			if show {
 				beforeHeader(c, func(h http.Header) { tellServers(h, scope.Accesses()) })
 			}
@@ -29,6 +34,19 @@ func Scope(cluster *dbroute.Cluster, show bool) Middleware {
 			return err
 		}
 	}}
+}
+
+// preference is a number that a browser keeps, so that it reads one replica for
+// as long as that is up. It says nothing of who the browser's user is.
+func preference(c echo.Context, name string) uint64 {
+	if cookie, err := c.Cookie(name); err == nil {
+		if n, err := strconv.ParseUint(cookie.Value, 10, 16); err == nil {
+			return n
+		}
+	}
+	n := rand.N(uint64(1 << 16))
+	setCookie(c, name, strconv.FormatUint(n, 10), int(foreverAge/time.Second))
+	return n
 }
 
 func tellServers(h http.Header, accesses []dbroute.Access) {

@@ -29,7 +29,7 @@ func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, sec
 		logRequests(log, cluster),
 		middleware.RecoverWithConfig(middleware.RecoverConfig{
 			LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
-				return fmt.Errorf("panic: %w\n%s", err, stack)
+				return fmt.Errorf("panic: %v\n%s", err, stack) // whatever it wraps, it is a fault of ours
 			},
 		}),
 		secure(secureCookies),
@@ -45,7 +45,7 @@ func Handler(cluster *dbroute.Cluster, pages http.Handler, assets fs.FS) http.Ha
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", Healthz)
 	mux.HandleFunc("GET /readyz", Readyz(cluster))
-	mux.Handle("GET /static/", cached(http.FileServerFS(assets)))
+	mux.Handle("GET /static/{file}", cached(http.FileServerFS(assets)))
 	mux.Handle("/", pages)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {

@@ -33,6 +33,8 @@ type Site struct {
 	Posts   *posts.Store
 	URL     string
 	config  site.Config
+
+	database string
 }
 
 // Cheap is a password cost for tests.
@@ -48,29 +50,40 @@ func New(t *testing.T, change ...func(*site.Config)) *Site {
 // NewOn is New on servers of the test's own.
 func NewOn(t *testing.T, servers *stack.Stack, change ...func(*site.Config)) *Site {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	database := stacktest.Database(t, servers)
-	cfg := dbroute.Config{
-		Name: "main", Primary: servers.Primary().URL(database), CheckTimeout: 5 * time.Second, Logger: log,
-	}
-	for _, r := range servers.Replicas() {
-		cfg.Replicas = append(cfg.Replicas, r.URL(database))
-	}
-	cluster, err := dbroute.Open(cfg)
-	stacktest.Must(t, err)
-	t.Cleanup(func() { cluster.Close() })
-	_, err = migrations.Up(stacktest.Context(t), cluster.PrimaryDB(), log)
-	stacktest.Must(t, err)
-	stacktest.Applied(t, servers)
-	s := &Site{T: t, Servers: servers, Cluster: cluster, Posts: posts.NewStore(cluster), config: site.Config{
-		Cluster: cluster, Log: log, Strategy: site.Commit, ShowReads: true, PasswordCost: Cheap,
+	s := &Site{T: t, Servers: servers, database: stacktest.Database(t, servers), config: site.Config{
+		Log: slog.New(slog.DiscardHandler), Strategy: site.Commit, ShowReads: true, PasswordCost: Cheap,
 		SessionKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
 	}}
+	s.openCluster()
+	_, err := migrations.Up(stacktest.Context(t), s.Cluster.PrimaryDB(), s.config.Log)
+	stacktest.Must(t, err)
+	stacktest.Applied(t, servers)
 	for _, f := range change {
 		f(&s.config)
 	}
 	s.URL = s.Process()
 	return s
+}
+
+func (s *Site) openCluster() {
+	s.T.Helper()
+	cfg := dbroute.Config{
+		Name: "main", Primary: s.Servers.Primary().URL(s.database), CheckTimeout: 5 * time.Second, Logger: s.config.Log,
+	}
+	for _, r := range s.Servers.Replicas() {
+		cfg.Replicas = append(cfg.Replicas, r.URL(s.database))
+	}
+	cluster, err := dbroute.Open(cfg)
+	stacktest.Must(s.T, err)
+	s.T.Cleanup(func() { cluster.Close() })
+	s.Cluster, s.Posts, s.config.Cluster = cluster, posts.NewStore(cluster), cluster
+}
+
+// Failover starts the site anew on the roles that the servers have now.
+func (s *Site) Failover() {
+	s.T.Helper()
+	s.openCluster()
+	s.URL = s.Process()
 }
 
 // Process starts another process of the same site and returns its URL.
