@@ -49,6 +49,12 @@ func newEngine(ctx context.Context, name string) (engine, error) {
 	return nil, fmt.Errorf("unknown engine %q: want postgres", name)
 }
 
+// Installed returns a MissingError if an engine is not installed.
+func Installed(ctx context.Context, engine string) error {
+	_, err := newEngine(ctx, engine)
+	return err
+}
+
 // MissingError says that an engine is not installed.
 type MissingError struct {
 	Engine  string

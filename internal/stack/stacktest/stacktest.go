@@ -7,6 +7,7 @@ package stacktest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -34,6 +35,9 @@ var shared struct {
 // Main is for TestMain: it runs the tests, stops the servers that they shared,
 // and returns the exit status.
 func Main(m *testing.M) int {
+	if stack.Installed(context.Background(), Engine) != nil && !required() {
+		flag.Set("test.skip", "^Example") // they have no way to skip themselves
+	}
 	status := m.Run()
 	if shared.stack != nil {
 		if err := shared.stack.Close(); err != nil {
@@ -64,6 +68,8 @@ func Start(tb testing.TB, replicas int) *stack.Stack {
 	return s
 }
 
+func required() bool { return strings.Contains(os.Getenv("REQUIRE_ENGINES"), Engine) }
+
 func options(replicas int) stack.Options {
 	return stack.Options{Engine: Engine, Replicas: make([]time.Duration, replicas)}
 }
@@ -71,7 +77,7 @@ func options(replicas int) stack.Options {
 func requireStarted(tb testing.TB, err error) {
 	tb.Helper()
 	var missing *stack.MissingError
-	if errors.As(err, &missing) && !strings.Contains(os.Getenv("REQUIRE_ENGINES"), Engine) {
+	if errors.As(err, &missing) && !required() {
 		tb.Skip(err)
 	}
 	Must(tb, err)
