@@ -31,6 +31,11 @@ type Config struct {
 	// HealthInterval is how often Watch looks at each server, 500 ms if zero;
 	// HealthTimeout is when one that does not answer counts as down, 1 s if zero.
 	HealthInterval, HealthTimeout time.Duration
+	// Monotonic keeps what a page has read of others on the primary from being
+	// unread again on a replica: the scope's marker then covers it. It costs one
+	// question to the primary for each read there, and keeps on the primary a
+	// client that clicks faster than the replicas apply.
+	Monotonic bool
 	// MaxReplicaLag takes a replica out while it is further behind. 0 is no limit.
 	MaxReplicaLag time.Duration
 	// MaxOpenConns bounds each pool; a server has one pool for reads, the
@@ -50,6 +55,7 @@ type Cluster struct {
 	replicas []*server
 	spread   roundRobin
 	history  history
+	counts   *counts
 	rebinder rebinder
 }
 
@@ -89,7 +95,7 @@ func Open(cfg Config) (*Cluster, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	c := &Cluster{cfg: cfg, engine: engine, log: cfg.Logger.With("cluster", cfg.Name)}
+	c := &Cluster{cfg: cfg, engine: engine, counts: newCounts(), log: cfg.Logger.With("cluster", cfg.Name)}
 	c.rebinder.rewrite = engine.rebind
 	if c.primary, err = c.openServer(cfg.Primary, Primary, 1); err != nil {
 		return nil, fmt.Errorf("dbroute: open primary: %w", err)
@@ -110,7 +116,7 @@ func Open(cfg Config) (*Cluster, error) {
 // write on it inside a write on c takes a second connection of one pool, and
 // enough of those at once wait for each other.
 func (c *Cluster) PrimaryOnly(name string) *Cluster {
-	only := &Cluster{cfg: c.cfg, engine: c.engine, primary: c.primary, borrows: true}
+	only := &Cluster{cfg: c.cfg, engine: c.engine, counts: newCounts(), primary: c.primary, borrows: true}
 	only.cfg.Name, only.cfg.Replicas = name, nil
 	only.log = c.cfg.Logger.With("cluster", name)
 	only.rebinder.rewrite = c.rebinder.rewrite

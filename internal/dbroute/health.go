@@ -2,6 +2,7 @@ package dbroute
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,6 +28,19 @@ type health struct {
 	applied CommitID  // at the last poll
 	lag     time.Duration
 	behind  int64 // in the engine's unit
+	worst   time.Duration
+	lags    []LagPoint
+}
+
+// maxLagPoints is some minutes at the usual interval.
+const maxLagPoints = 360
+
+func (h *health) noteLag(now time.Time, lag time.Duration) {
+	h.lag, h.worst = lag, max(h.worst, lag)
+	if len(h.lags) == maxLagPoints {
+		h.lags = append(h.lags[:0], h.lags[1:]...)
+	}
+	h.lags = append(h.lags, LagPoint{now, lag})
 }
 
 // restFor is how long a server that did not answer is left alone if nobody
@@ -189,7 +203,8 @@ func (c *Cluster) pollReplica(ctx context.Context, r *server, primary sample) {
 	if !applied.IsZero() {
 		h.applied = applied // else the last one stands: it receives from nobody
 	}
-	h.lag = c.history.lag(time.Now(), c.engine, h.applied)
+	now := time.Now()
+	h.noteLag(now, c.history.lag(now, c.engine, h.applied))
 	if !primary.id.IsZero() && !h.applied.IsZero() {
 		h.behind = c.engine.distance(primary.id, h.applied)
 	}
@@ -279,6 +294,14 @@ type ServerStatus struct {
 	Lag      time.Duration // how long ago the primary was where the replica is
 	Behind   int64         // the same in the engine's unit, BehindUnit
 	Position CommitID
+	WorstLag time.Duration // since the cluster is watched
+	Lags     []LagPoint    // of the last minutes, oldest first
+}
+
+// LagPoint is a replica's lag at a poll.
+type LagPoint struct {
+	At  time.Time
+	Lag time.Duration
 }
 
 // BehindUnit names the unit of ServerStatus.Behind.
@@ -308,5 +331,6 @@ func (s *server) status() ServerStatus {
 	return ServerStatus{
 		ID: s.id(s.identity), Role: s.role, Address: s.address, State: state, Cause: h.cause,
 		Lag: h.lag, Behind: h.behind, Position: h.applied,
+		WorstLag: h.worst, Lags: slices.Clone(h.lags),
 	}
 }

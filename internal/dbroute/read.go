@@ -80,17 +80,21 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 	if err = fn(&h); err != nil && to.server.role == Replica && c.fault(err) != faultNone {
 		return err // it runs again, and that run is the one to show
 	}
-	s.record(Access{
+	c.record(s, Access{
 		Name: name, ServerID: to.server.id(who), Role: to.server.role,
 		Reason: to.reason, Start: start, Failed: err != nil,
 	})
+	if c.cfg.Monotonic && to.server.role == Primary && s != nil && len(c.replicas) > 0 {
+		h.closeRows()
+		s.sawPrimary(ctx, conn)
+	}
 	return err
 }
 
 func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) error {
 	start := time.Now()
 	err := fn(open.tx)
-	open.scope.record(Access{
+	c.record(open.scope, Access{
 		Name: name, ServerID: c.primary.id(open.who), Role: Primary,
 		Reason: InTransaction, Start: start, Failed: err != nil,
 	})

@@ -2,6 +2,7 @@ package dbroute
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"time"
 )
@@ -21,12 +22,14 @@ type Scope struct {
 	need          CommitID // what the replica must have reached
 	prefer        uint64   // the client's own replica, modulo their number
 	hasPreference bool
-	chosen        target // server is nil until the first read
-	pinned        Reason // set once all further reads use the primary
-	carried       Marker // the client's, after healing
-	healed        bool   // carried was unknown and is known now
-	settled       bool   // no read needs carried any longer
-	written       Marker // this scope's own writes
+	chosen        target   // server is nil until the first read
+	counted       bool     // the decision is in the cluster\'s counts
+	pinned        Reason   // set once all further reads use the primary
+	carried       Marker   // the client's, after healing
+	healed        bool     // carried was unknown and is known now
+	settled       bool     // no read needs carried any longer
+	seen          CommitID // covers what was read on the primary, if Monotonic
+	written       Marker   // this scope's own writes
 	newHook       func() CommitHook
 	accesses      []Access
 	buf           [4]Access // spares the usual page an allocation
@@ -91,16 +94,31 @@ func (s *Scope) Accesses() []Access {
 	return append([]Access(nil), s.accesses...)
 }
 
-func (s *Scope) record(a Access) {
+func (c *Cluster) record(s *Scope, a Access) {
+	a.Duration = time.Since(a.Start)
+	c.counts.access(&a)
 	if s == nil {
 		return
 	}
-	a.Duration = time.Since(a.Start)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.accesses) < maxAccesses {
 		s.accesses = append(s.accesses, a)
 	}
+}
+
+// sawPrimary notes how far the primary was once it had answered a read. If that
+// cannot be had, the client's next page may show less of others than this one,
+// and no less of its own.
+func (s *Scope) sawPrimary(ctx context.Context, conn *sql.Conn) {
+	id, err := s.cluster.engine.position(ctx, conn)
+	if err != nil {
+		s.cluster.log.WarnContext(ctx, "what was read on the primary may not be seen on the next page", "error", err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = s.cluster.MergeMarkers(Marker{Commit: s.seen}, Marker{Commit: id}).Commit
 }
 
 // wrote moves the rest of the scope to the primary.
@@ -165,11 +183,16 @@ type Outcome struct {
 func (s *Scope) Outcome() Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wrote := !s.written.IsZero()
+	changed := !s.written.IsZero() || s.healed
+	marker := s.cluster.MergeMarkers(s.carried, s.written)
+	if !s.seen.IsZero() && !marker.Unknown && (marker.Commit.IsZero() || !s.cluster.engine.covers(marker.Commit, s.seen)) {
+		marker = s.cluster.MergeMarkers(marker, Marker{Commit: s.seen})
+		changed = true
+	}
 	return Outcome{
-		Marker:  s.cluster.MergeMarkers(s.carried, s.written),
-		Changed: wrote || s.healed,
-		Settled: !wrote && !s.healed && !s.carried.Unknown && (s.settled || s.cluster.reachedEverywhere(s.carried.Commit)),
+		Marker:  marker,
+		Changed: changed,
+		Settled: !changed && !s.carried.Unknown && (s.settled || s.cluster.reachedEverywhere(s.carried.Commit)),
 	}
 }
 

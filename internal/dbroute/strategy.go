@@ -116,10 +116,15 @@ func (s *Scope) target(ctx context.Context) target {
 			s.pinned = s.chosen.reason
 		}
 	}
+	to := s.chosen
 	if s.pinned != "" {
-		return s.cluster.onPrimary(s.pinned)
+		to = s.cluster.onPrimary(s.pinned)
 	}
-	return s.chosen
+	if !s.counted {
+		s.counted = true
+		s.cluster.counts.decision(to.reason)
+	}
+	return to
 }
 
 // choose picks the server of a scope that is not pinned. The caller holds s.mu.
@@ -244,6 +249,7 @@ func (c *Cluster) ask(ctx context.Context, replica *server, id CommitID) answer 
 	} else if a.reach == hasReached {
 		replica.remember(c.engine, who.instance, id)
 	}
+	c.counts.check(a)
 	return a
 }
 

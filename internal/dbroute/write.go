@@ -148,7 +148,7 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 	}
 	defer conn.Close()
 	access.ServerID = c.primary.id(who)
-	defer func() { s.record(access) }()
+	defer func() { c.record(s, access) }()
 
 	open := &openTx{who: who, scope: s, touch: touch}
 	err = c.commit(ctx, conn, open, fn)
