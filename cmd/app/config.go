@@ -33,6 +33,8 @@ type config struct {
 	CommitTimeout  time.Duration `env:"COMMIT_TIMEOUT" envDefault:"5s"`
 	HealthInterval time.Duration `env:"HEALTH_INTERVAL" envDefault:"500ms"`
 	HealthTimeout  time.Duration `env:"HEALTH_TIMEOUT" envDefault:"1s"`
+	Monotonic      onOff         `env:"READ_MONOTONIC" envDefault:"off"`
+	MetricsAddr    string        `env:"METRICS_ADDR"`
 	MaxReplicaLag  time.Duration `env:"MAX_REPLICA_LAG" envDefault:"0s"`
 	Strategy       site.Strategy `env:"READ_STRATEGY" envDefault:"commit"`
 	Window         time.Duration `env:"READ_WINDOW" envDefault:"6s"`
@@ -116,6 +118,7 @@ func (c *config) openCluster(log *slog.Logger) (*dbroute.Cluster, error) {
 		Name: c.ClusterName, Primary: c.PrimaryURL, Replicas: c.ReplicaURLs,
 		CheckTimeout: c.CheckTimeout, CommitTimeout: c.CommitTimeout,
 		HealthInterval: c.HealthInterval, HealthTimeout: c.HealthTimeout, MaxReplicaLag: c.MaxReplicaLag,
+		Monotonic:    bool(c.Monotonic),
 		MaxOpenConns: c.MaxOpenConns, Logger: log,
 	}
 	cluster, err := dbroute.Open(cfg)
@@ -144,8 +147,9 @@ func refused(cfg dbroute.Config) string {
 	return "DATABASE_REPLICA_URLS"
 }
 
-func (c *config) newSite(cluster *dbroute.Cluster, log *slog.Logger) (*site.Site, error) {
+func (c *config) newSite(cluster *dbroute.Cluster, log *slog.Logger, done <-chan struct{}) (*site.Site, error) {
 	return site.New(site.Config{
+		Done:    done,
 		Cluster: cluster, Log: log, Strategy: c.Strategy, Window: c.Window,
 		SessionKeys: c.SessionKeys, SecureCookies: c.SecureCookies,
 		Demo: c.Demo, ShowReads: c.ShowReads,
@@ -173,6 +177,16 @@ func (k *sessionKeys) UnmarshalText(text []byte) error {
 			return fmt.Errorf("key %d: want at least 32 random bytes in hex or base64, as of: openssl rand -hex 32", i+1)
 		}
 		*k = append(*k, key)
+	}
+	return nil
+}
+
+// onOff is a switch.
+type onOff bool
+
+func (o *onOff) UnmarshalText(text []byte) error {
+	if *o = string(text) == "on"; !*o && string(text) != "off" {
+		return fmt.Errorf("%q: want on or off", text)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.StringVar(&f.local.Engine, "engine", "postgres", "database: postgres")
 	replicas := flags.Int("replicas", 1, "number of replicas")
-	delay := flags.Duration("delay", 5*time.Second, "how late the replicas apply")
+	delays := durations{5 * time.Second}
+	flags.Var(&delays, "delay", "how late the replicas apply: for all, or one for each, as in 5s,1s")
 	flags.StringVar(&f.addr, "addr", defaultAddr, "where the site listens")
 	flags.TextVar(&f.strategy, "strategy", f.strategy, "how reads are routed: commit, window or none")
 	flags.DurationVar(&f.window, "window", 6*time.Second, "how long reads stay on the primary under --strategy window")
@@ -35,17 +36,24 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 	if err := noArguments(flags, args, std); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkEngine(f.local.Engine), checkDelay(*delay)); err != nil {
+	if err := checkEngine(f.local.Engine); err != nil {
 		return nil, err
+	}
+	for _, d := range delays {
+		if err := checkDelay(d); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case *replicas < 0 || *replicas > 8:
 		return nil, fmt.Errorf("--replicas %d: want 0 to 8", *replicas)
+	case len(delays) != 1 && len(delays) != *replicas:
+		return nil, fmt.Errorf("--delay %s: want one for all, or one for each of %d replicas", &delays, *replicas)
 	case f.window <= 0:
 		return nil, fmt.Errorf("--window %v: want more than 0", f.window)
 	}
-	for range *replicas {
-		f.local.Delays = append(f.local.Delays, *delay)
+	for i := range *replicas {
+		f.local.Delays = append(f.local.Delays, delays[min(i, len(delays)-1)])
 	}
 	level := slog.LevelWarn
 	if *verbose {
@@ -75,7 +83,7 @@ func demo(ctx context.Context, args []string, std streams) (err error) {
 	defer func() { err = errors.Join(err, local.Close()) }()
 	site, err := site.New(site.Config{
 		Cluster: local.Cluster, Log: f.local.Log, Strategy: f.strategy, Window: f.window,
-		SessionKeys: newSessionKeys(), Demo: true, ShowReads: true,
+		Done: ctx.Done(), SessionKeys: newSessionKeys(), Demo: true, ShowReads: true,
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"freshread/internal/dbroute"
@@ -58,6 +59,29 @@ const maxDelay = 24 * time.Hour
 func checkDelay(d time.Duration) error {
 	if d < 0 || d > maxDelay {
 		return fmt.Errorf("--delay %v: want 0 to %v", d, maxDelay)
+	}
+	return nil
+}
+
+// durations is a flag of several durations, separated by commas.
+type durations []time.Duration
+
+func (d *durations) String() string {
+	var texts []string
+	for _, each := range *d {
+		texts = append(texts, each.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+func (d *durations) Set(text string) error {
+	*d = nil
+	for field := range strings.SplitSeq(text, ",") {
+		each, err := time.ParseDuration(strings.TrimSpace(field))
+		if err != nil {
+			return errors.New("want durations, as in 5s,1s")
+		}
+		*d = append(*d, each)
 	}
 	return nil
 }

@@ -77,6 +77,8 @@ func TestWrongArgumentsAreRefusedInOneLine(t *testing.T) {
 		"demo --replicas -1":         {1, "--replicas -1: want 0 to 8"},
 		"demo --replicas 9":          {1, "--replicas 9: want 0 to 8"},
 		"demo --delay soon":          {2, `"soon" for flag -delay`},
+		"demo --delay 5s,1s":         {1, "--delay 5s,1s: want one for all, or one for each of 1 replicas"},
+		"demo --delay 5s,soon":       {2, `"5s,soon" for flag -delay`},
 		"demo --delay -1s":           {1, "--delay -1s"},
 		"demo --delay 1000h":         {1, "--delay 1000h0m0s: want 0 to 24h0m0s"},
 		"demo --strategy maybe":      {2, "want commit, window or none"},

@@ -13,7 +13,10 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"freshread/internal/dbroute"
+	"freshread/internal/status"
 	"freshread/migrations"
 )
 
@@ -46,7 +49,7 @@ func serve(ctx context.Context, args []string, std streams) error {
 	if pending {
 		return errors.New("the primary's schema is not up to date: run app migrate first")
 	}
-	site, err := cfg.newSite(cluster, log)
+	site, err := cfg.newSite(cluster, log, ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -54,11 +57,24 @@ func serve(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return fmt.Errorf("ADDR: %w", err)
 	}
-	watchCtx, stopWatching := context.WithCancel(ctx)
-	defer stopWatching()
-	go cluster.Watch(watchCtx)
 	log.Info("serving", "addr", listener.Addr().String(), "strategy", cfg.Strategy)
-	return serveOn(ctx, listener, site, log)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serveOn(ctx, listener, site, log) })
+	group.Go(func() error { cluster.Watch(ctx); return nil })
+	if cfg.MetricsAddr != "" {
+		group.Go(func() error { return serveMetrics(ctx, cfg.MetricsAddr, cluster, log) })
+	}
+	return group.Wait()
+}
+
+func serveMetrics(ctx context.Context, addr string, cluster *dbroute.Cluster, log *slog.Logger) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("METRICS_ADDR: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", status.Metrics(cluster))
+	return serveOn(ctx, listener, mux, log)
 }
 
 // serveOn serves until ctx is done, then lets requests under way finish.

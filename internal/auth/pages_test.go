@@ -183,8 +183,8 @@ func TestRoleIsNeverStale(t *testing.T) {
 	admin.Get(path+"/edit").Want(http.StatusOK, "h1", "Edit post")
 	s.Pause()
 	exec(s, `UPDATE users SET role = 'member' WHERE id = ?`, admin.ID)
-	admin.Get(path+"/edit").Want(http.StatusForbidden, "h1", "This is not yours to change").WantReads("2", dbroute.NoPendingCommit)
-	admin.Post(path, "title", "a", "body", "b").Want(http.StatusForbidden, "h1", "This is not yours to change")
+	admin.Get(path+"/edit").Want(http.StatusForbidden, "h1", "This is not yours to see or change").WantReads("2", dbroute.NoPendingCommit)
+	admin.Post(path, "title", "a", "body", "b").Want(http.StatusForbidden, "h1", "This is not yours to see or change")
 }
 
 // A process died between COMMIT and the capture: the guard's row says so.

@@ -308,7 +308,7 @@ func TestOnlyOnesOwnCanBeChanged(t *testing.T) {
 	comment := fmt.Sprintf("%s/comments/%d", path, p.Number("[data-comment]", "data-comment"))
 	s.Applied()
 
-	forbidden := "This is not yours to change"
+	forbidden := "This is not yours to see or change"
 	other.Get(path+"/edit").Want(http.StatusForbidden, "h1", forbidden)
 	other.Post(path, "title", "Theirs", "body", "b").Want(http.StatusForbidden, "h1", forbidden)
 	other.Post(path+"/delete").Want(http.StatusForbidden, "h1", forbidden)

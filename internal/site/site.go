@@ -11,6 +11,7 @@ import (
 	"freshread/internal/auth"
 	"freshread/internal/dbroute"
 	"freshread/internal/posts"
+	"freshread/internal/status"
 	"freshread/internal/web"
 	"freshread/templates"
 )
@@ -54,6 +55,11 @@ type Config struct {
 
 	// PasswordCost is what a password hash takes; auth.DefaultCost if zero.
 	PasswordCost auth.Cost
+
+	// Others are further clusters of the program, for /cluster and /metrics.
+	Others []*dbroute.Cluster
+	// Done ends live pages when the site stops; never if nil.
+	Done <-chan struct{}
 
 	// Router is what the stores read and write through; Cluster if nil.
 	Router dbroute.Router
@@ -108,6 +114,10 @@ func New(cfg Config) (*Site, error) {
 		With(guard.Load(users))
 	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), html, cfg.demoAuth()).Register(pages)
 	posts.NewPages(posts.NewStore(cfg.Router), users, html, cfg.check()).Register(pages, cfg.AfterLoad...)
+	status.NewPages(status.Config{
+		Clusters: append([]*dbroute.Cluster{cfg.Cluster}, cfg.Others...),
+		Window:   cfg.Window, Public: cfg.Demo, Done: cfg.Done,
+	}, html).Register(pages)
 
 	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
 }

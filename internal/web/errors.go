@@ -49,7 +49,7 @@ var problems = []struct {
 	{context.DeadlineExceeded, Problem{http.StatusServiceUnavailable, "That took too long", "The database is busy. Please try again in a moment."}},
 	{ErrNotFound, Problem{http.StatusNotFound, "There is nothing here", "The page does not exist, or it was deleted."}},
 	{ErrLogInRequired, Problem{http.StatusUnauthorized, "You are not logged in", "Log in in another tab, and then send this again."}},
-	{ErrForbidden, Problem{http.StatusForbidden, "This is not yours to change", "Only its author can edit or delete it."}},
+	{ErrForbidden, Problem{http.StatusForbidden, "This is not yours to see or change", "Posts and comments are changed by those who wrote them, and the inside of the site is for its admins."}},
 	{ErrBadRequest, Problem{http.StatusBadRequest, "The request could not be understood", "No link or form of this site makes such a request."}},
 }
 

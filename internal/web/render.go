@@ -19,6 +19,7 @@ import (
 type Renderer struct {
 	cluster *dbroute.Cluster
 	site    templates.Site
+	parts   *template.Template
 	pages   map[string]*template.Template
 }
 
@@ -36,7 +37,7 @@ func NewRenderer(cluster *dbroute.Cluster, files fs.FS, site templates.Site) (*R
 	if err != nil {
 		return nil, fmt.Errorf("find pages: %w", err)
 	}
-	r := &Renderer{cluster: cluster, site: site, pages: map[string]*template.Template{}}
+	r := &Renderer{cluster: cluster, site: site, parts: template.Must(shared.Clone()), pages: map[string]*template.Template{}}
 	for _, path := range paths {
 		page, err := template.Must(shared.Clone()).ParseFS(files, path)
 		if err != nil {
@@ -46,6 +47,15 @@ func NewRenderer(cluster *dbroute.Cluster, files fs.FS, site templates.Site) (*R
 		r.pages[name] = page
 	}
 	return r, nil
+}
+
+// Part renders a template of parts/ by itself, for what changes on a live page.
+func (r *Renderer) Part(name string, data any) ([]byte, error) {
+	var out bytes.Buffer
+	if err := r.parts.ExecuteTemplate(&out, name, data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", name, err)
+	}
+	return out.Bytes(), nil
 }
 
 // Page is data for a template that embeds templates.Base.

@@ -3,6 +3,7 @@
 package sitetest
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -69,6 +70,7 @@ func (s *Site) openCluster() {
 	s.T.Helper()
 	cfg := dbroute.Config{
 		Name: "main", Primary: s.Servers.Primary().URL(s.database), CheckTimeout: 5 * time.Second, Logger: s.config.Log,
+		HealthInterval: 20 * time.Millisecond, HealthTimeout: 2 * time.Second,
 	}
 	for _, r := range s.Servers.Replicas() {
 		cfg.Replicas = append(cfg.Replicas, r.URL(s.database))
@@ -77,6 +79,31 @@ func (s *Site) openCluster() {
 	stacktest.Must(s.T, err)
 	s.T.Cleanup(func() { cluster.Close() })
 	s.Cluster, s.Posts, s.config.Cluster = cluster, posts.NewStore(cluster), cluster
+}
+
+// Watch watches the servers until the test ends, and returns once all replicas
+// are read.
+func (s *Site) Watch() {
+	s.T.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { s.Cluster.Watch(ctx); close(done) }()
+	s.T.Cleanup(func() { stop(); <-done })
+	for i := range s.Cluster.Status() {
+		s.WaitState(i, dbroute.Up)
+	}
+}
+
+// WaitState waits until a server, the primary being 0, is seen in a state.
+func (s *Site) WaitState(server int, want dbroute.State) {
+	s.T.Helper()
+	var got dbroute.ServerStatus
+	for ctx := stacktest.Context(s.T); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if got = s.Cluster.Status()[server]; got.State == want && (got.State != dbroute.Up || !got.Position.IsZero()) {
+			return
+		}
+	}
+	s.T.Fatalf("server is %+v, want it %s", got, want)
 }
 
 // Failover starts the site anew on the roles that the servers have now.

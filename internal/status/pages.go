@@ -1,0 +1,125 @@
+// Package status shows what the servers are doing: the page /cluster, live, and
+// /metrics.
+package status
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/auth"
+	"freshread/internal/dbroute"
+	"freshread/internal/web"
+	"freshread/templates"
+)
+
+// Config is what the pages of status need.
+type Config struct {
+	Clusters []*dbroute.Cluster
+	Window   time.Duration // READ_WINDOW, which should be longer than any lag
+	Public   bool          // for everybody, not only for admins
+	Done     <-chan struct{}
+}
+
+// Pages serves /cluster and /metrics.
+type Pages struct {
+	cfg     Config
+	html    *web.Renderer
+	metrics http.Handler
+}
+
+// NewPages returns pages. Live pages end when cfg.Done is closed.
+func NewPages(cfg Config, html *web.Renderer) *Pages {
+	return &Pages{cfg, html, Metrics(cfg.Clusters...)}
+}
+
+// Register adds the routes. auth.Load must be in the chain of r already.
+func (p *Pages) Register(r *web.Routes) {
+	r = r.With(p.visible())
+	r.GET("/cluster", p.show)
+	r.GET("/cluster/events", p.events)
+	r.GET("/metrics", func(c echo.Context) error {
+		p.metrics.ServeHTTP(c.Response(), c.Request())
+		return nil
+	})
+}
+
+// visible lets only admins see the internals, unless the site is a demo.
+func (p *Pages) visible() web.Middleware {
+	return web.Middleware{Name: "status.visible", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			user := auth.Current(c.Request().Context())
+			switch {
+			case p.cfg.Public || user.Role == auth.Admin:
+				return next(c)
+			case user.ID == 0:
+				return web.ErrLogInRequired
+			}
+			return web.ErrForbidden
+		}
+	}}
+}
+
+type clusterPage struct {
+	templates.Base
+	Clusters []clusterView
+}
+
+func (p *Pages) show(c echo.Context) error {
+	page := &clusterPage{Clusters: p.views()}
+	page.Title = "Cluster"
+	return p.html.HTML(c, http.StatusOK, "cluster", page)
+}
+
+func (p *Pages) views() []clusterView {
+	var views []clusterView
+	for _, cluster := range p.cfg.Clusters {
+		views = append(views, view(cluster, p.cfg.Window, time.Now()))
+	}
+	return views
+}
+
+// refresh is how often a live page gets news.
+const refresh = time.Second
+
+// events streams the changing part of the page as server-sent events.
+func (p *Pages) events(c echo.Context) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	ticker := time.NewTicker(refresh)
+	defer ticker.Stop()
+	for {
+		html, err := p.html.Part("cluster-state", p.views())
+		if err != nil {
+			return err
+		}
+		if err := send(c, "state", html); err != nil {
+			return nil // the page was closed
+		}
+		select {
+		case <-ticker.C:
+		case <-c.Request().Context().Done():
+			return nil
+		case <-p.cfg.Done:
+			return nil
+		}
+	}
+}
+
+func send(c echo.Context, event string, data []byte) error {
+	var message bytes.Buffer
+	message.WriteString("event: " + event + "\n")
+	for line := range bytes.Lines(data) {
+		message.WriteString("data: ")
+		message.Write(bytes.TrimRight(line, "\n"))
+		message.WriteByte('\n')
+	}
+	message.WriteByte('\n')
+	if _, err := c.Response().Write(message.Bytes()); err != nil {
+		return err
+	}
+	return http.NewResponseController(c.Response()).Flush()
+}
