@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -114,6 +115,36 @@ func TestMarkerCountsInEveryProcess(t *testing.T) {
 	if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
 		t.Errorf("the other process shows %+v, want %+v", got, want)
 	}
+}
+
+func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
+	env, servers, _ := configured(t)
+	runs(t, env, 0, "migrate")
+	stacktest.Applied(t, servers)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	stacktest.Must(t, err)
+	metrics := listener.Addr().String()
+	stacktest.Must(t, listener.Close())
+	site := start(t, env.with(environment{"METRICS_ADDR": metrics}), "serve")
+	addr := site.serving(t)
+
+	eventually(t, "the metrics are served", func() bool {
+		response, err := http.Get("http://" + metrics + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		return err == nil && strings.Contains(string(text), `freshread_server_up{cluster="main",role="replica",server="2"} 1`)
+	})
+	response, err := newBrowser(t, "http://"+addr).client.Get("http://" + addr + "/metrics")
+	stacktest.Must(t, err)
+	response.Body.Close()
+	if got := response.Header.Get("Location"); got != "/login?next=%2Fmetrics" {
+		t.Errorf("on the site's own address the metrics are answered with %s to %q", response.Status, got)
+	}
+	site.signal(t, syscall.SIGTERM)
+	site.wantExit(t, 0)
 }
 
 func lastLine(text string) string {

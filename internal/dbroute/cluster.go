@@ -123,6 +123,9 @@ func (c *Cluster) PrimaryOnly(name string) *Cluster {
 	return only
 }
 
+// Config returns what the cluster was opened with, its defaults filled in.
+func (c *Cluster) Config() Config { return c.cfg }
+
 // Replicas returns how many replicas are configured.
 func (c *Cluster) Replicas() int { return len(c.replicas) }
 

@@ -2,7 +2,9 @@ package dbroute_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -291,4 +293,49 @@ func TestClientKeepsToItsReplica(t *testing.T) {
 func stopReplica(t *testing.T, servers *stack.Stack, i int) {
 	t.Helper()
 	stacktest.Must(t, servers.Replicas()[i].Stop(stacktest.Context(t)))
+}
+
+// A replica that was promoted has a history of its own, and no lag to tell it by.
+func TestPromotedReplicaIsTakenOut(t *testing.T) {
+	servers := stacktest.Start(t, 1)
+	e := newEnvOn(t, servers)
+	e.watched()
+	ctx, _ := e.request(dbroute.Marker{})
+	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+	stacktest.Must(t, servers.Replicas()[0].Promote(stacktest.Context(t)))
+	e.wantState(1, dbroute.Down)
+	if cause := e.Status()[1].Cause; !strings.Contains(cause, "is a primary, not a standby") {
+		t.Errorf("the cause is %q", cause)
+	}
+	ctx, _ = e.request(dbroute.Marker{})
+	e.want(ctx, "old", 1, dbroute.NoReplica)
+}
+
+// A primary that hangs ends no request by itself. After a while its connections
+// are closed, and whoever waits is told.
+func TestHangingPrimaryFailsWhoWaits(t *testing.T) {
+	e := newEnv(t)
+	proxy := newStallable(t, e.stack.Primary().Addr())
+	e.watched(func(cfg *dbroute.Config) {
+		c := &cutter{listener: proxy.Listener}
+		cfg.Primary = c.url(t, cfg.Primary)
+	})
+	ctx, _ := e.request(dbroute.Marker{})
+	e.write(ctx, "new")
+	proxy.gate.Lock()
+	start := time.Now()
+	err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, `SELECT 1`)
+		return err
+	})
+	if took := time.Since(start); !errors.Is(err, dbroute.ErrPrimaryUnavailable) || took > 20*time.Second {
+		t.Errorf("got %v after %v", err, took)
+	}
+	reader, _ := e.request(dbroute.Marker{})
+	if got := e.see(reader); got.Server != 2 {
+		t.Errorf("a reader without a marker reads %+v", got)
+	}
+	proxy.gate.Unlock()
+	e.wantState(0, dbroute.Up)
+	e.write(ctx, "newer")
 }

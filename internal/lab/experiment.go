@@ -20,12 +20,17 @@ type Experiment struct {
 	Broken   Side
 	Fixed    Side
 	Steps    []Step
+	// NeedsLag is set if a replica that is paused cannot show it: the replica has
+	// to apply one commit and not yet the next.
+	NeedsLag bool
 }
 
 // Side is one way to set the site up.
 type Side struct {
 	Label string // what is different about it, in a few words
 	Setup func(cfg *site.Config, t Times)
+	// Cluster changes how the side's cluster is opened; nil for the usual one.
+	Cluster func(cfg *dbroute.Config)
 }
 
 // Times are the durations of a run, in proportion to the lag.
@@ -47,7 +52,10 @@ type Action int
 
 const (
 	Visit            Action = iota // open the post's page
-	Save                           // replace the subject's old value by the new one
+	Save                           // replace the title, or the name, by the new one
+	Comment                        // another user comments on the post
+	AwaitHalfLag                   // until half of Times.Lag after the save has passed
+	AwaitSaveApplied               // until the replica has applied the save, and not what is half a lag later
 	AwaitShortWindow               // until Times.ShortWindow after the save has passed
 	AwaitLongWindow                // until Times.LongWindow after the save has passed
 	AwaitApplied                   // until the replica has applied the save
@@ -57,11 +65,13 @@ const (
 type Visitor string
 
 const (
-	Writer Visitor = "" // a signed-in user, who saves
-	Other  Visitor = "another visitor"
+	Writer    Visitor = "" // a signed-in user, who saves
+	Other     Visitor = "another visitor"
+	Commenter Visitor = "another user"
 )
 
-// Subject is a value that the writer saves and that the post's page shows.
+// Subject is a value that the post's page shows, old before something is saved
+// and new after it.
 type Subject struct {
 	Label    string // "title"
 	Old, New string
@@ -70,8 +80,9 @@ type Subject struct {
 }
 
 var (
-	title = Subject{"title", "Q3 pricing", "Q3 pricing update", "[data-title]", "posts.ByID"}
-	name  = Subject{"name", "Mara", "Mara Lindqvist", "[data-viewer]", "users.ByID"}
+	title    = Subject{"title", "Q3 pricing", "Q3 pricing update", "[data-title]", "posts.ByID"}
+	comments = Subject{"comments", "Comments", "1 comment", "#comments-title", "posts.Comments"}
+	name     = Subject{"name", "Mara", "Mara Lindqvist", "[data-viewer]", "users.ByID"}
 )
 
 // Want is what the post's page must show: the subject's old value or the new

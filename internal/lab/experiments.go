@@ -11,7 +11,7 @@ import (
 
 // Experiments returns all experiments, in the order to read them.
 func Experiments() []Experiment {
-	return []Experiment{noRouting, markerOrder, rename, windowLength, otherVisitor}
+	return []Experiment{noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic}
 }
 
 // What pages show.
@@ -142,6 +142,32 @@ var otherVisitor = Experiment{
 		{Do: Visit, By: Other, Broken: sharedOnPrimary, Fixed: oldNothingDue},
 		{Do: AwaitApplied},
 		{Do: Visit, By: Other, Broken: sharedOnPrimary, Fixed: newNothingDue},
+	},
+}
+
+var monotonic = Experiment{
+	Name:     "monotonic",
+	Question: "While your save keeps you on the primary, you see what another user has just written. Does your next page take it back, and what does it cost to prevent that?",
+	Subject:  comments,
+	NeedsLag: true,
+	Broken: Side{
+		Label: "READ_MONOTONIC=off: back on the replica as soon as it has your own save",
+		Setup: byCommitID.Setup,
+	},
+	Fixed: Side{
+		Label:   "READ_MONOTONIC=on: on the primary until the replica has all that you have seen",
+		Setup:   byCommitID.Setup,
+		Cluster: func(cfg *dbroute.Config) { cfg.Monotonic = true },
+	},
+	Steps: []Step{
+		{Do: Save},
+		{Do: AwaitHalfLag},
+		{Do: Comment, By: Commenter},
+		{Do: Visit, Broken: untilApplied, Fixed: untilApplied},
+		{Do: AwaitSaveApplied},
+		{Do: Visit, Broken: beforeTheSave, Fixed: untilApplied},
+		{Do: AwaitApplied},
+		{Do: Visit, Broken: onceApplied, Fixed: onceApplied},
 	},
 }
 

@@ -33,8 +33,16 @@ func newRunner(t *testing.T) *lab.Runner {
 	return &lab.Runner{Stack: servers, Cluster: cluster, Log: log}
 }
 
+// lateBy is so long that a busy machine has read the page by then.
+const lateBy = 2 * time.Second
+
+// run runs an experiment on a replica that is paused, or late if it has to be.
 func run(t *testing.T, runner *lab.Runner, e lab.Experiment) *lab.Result {
 	t.Helper()
+	if e.NeedsLag {
+		setDelay(t, runner.Stack, lateBy)
+		runner = &lab.Runner{Stack: runner.Stack, Cluster: runner.Cluster, Log: runner.Log, Lag: lateBy}
+	}
 	result, err := runner.Run(stacktest.Context(t), e)
 	stacktest.Must(t, err)
 	return result
@@ -65,7 +73,7 @@ func TestEveryExperimentShowsItsBugAndItsCure(t *testing.T) {
 // experiment.
 func TestExperimentOnALateReplica(t *testing.T) {
 	runner := newRunner(t)
-	runner.Lag = 2 * time.Second // so long that a busy machine has read the page by then
+	runner.Lag = lateBy
 	setDelay(t, runner.Stack, runner.Lag)
 	wantOK(t, run(t, runner, experiment(t, "no-routing")))
 }
@@ -96,13 +104,13 @@ func TestCheckerNoticesWhatDoesNotShow(t *testing.T) {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Run("cure that does not work", func(t *testing.T) {
 				e := e
-				e.Fixed.Setup = e.Broken.Setup
+				e.Fixed.Setup, e.Fixed.Cluster = e.Broken.Setup, e.Broken.Cluster
 				result := run(t, runner, e)
 				wantProblems(t, result, false, true)
 			})
 			t.Run("bug that does not show", func(t *testing.T) {
 				e := e
-				e.Broken.Setup = e.Fixed.Setup
+				e.Broken.Setup, e.Broken.Cluster = e.Fixed.Setup, e.Fixed.Cluster
 				result := run(t, runner, e)
 				wantProblems(t, result, true, false)
 			})

@@ -31,8 +31,8 @@ func (o Observation) String() string {
 	if o.Method == "POST" {
 		did = "written to"
 	}
-	line := fmt.Sprintf("%+6.1fs  %-4s  %s=%-20s  %s server %d (%s)",
-		o.At.Round(100*time.Millisecond).Seconds(), o.Method, o.Label, fmt.Sprintf("%q", o.Value), did, o.ServerID, o.Role)
+	line := fmt.Sprintf("%+6.1fs  %-4s  %-28s  %s server %d (%s)",
+		o.At.Round(100*time.Millisecond).Seconds(), o.Method, fmt.Sprintf("%s=%q", o.Label, o.Value), did, o.ServerID, o.Role)
 	if o.Method == "GET" {
 		line += ", " + o.Reason
 	}

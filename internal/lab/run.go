@@ -51,7 +51,7 @@ type Observation struct {
 	// CommentsFrom is the role of the server that the comments were read from,
 	// if it is another than the subject's.
 	CommentsFrom dbroute.Role `json:"comments_from,omitempty"`
-	Stale        bool         `json:"stale"`             // a value that this visitor had already replaced
+	Stale        bool         `json:"stale"`             // older than what this visitor has saved or seen
 	Problem      string       `json:"problem,omitempty"` // how it differs from what must be observed
 }
 
@@ -70,15 +70,18 @@ func (s *SideResult) ok() bool {
 // Run runs both sides of an experiment in step. The error is of the run itself;
 // what was observed and should not have been is in the result.
 func (r *Runner) Run(ctx context.Context, e Experiment) (_ *Result, err error) {
+	if e.NeedsLag && r.Lag == 0 {
+		return nil, fmt.Errorf("experiment %s: it needs replicas that are late; a pause cannot show it", e.Name)
+	}
 	run := &run{Runner: r, times: r.times()}
 	defer func() { err = errors.Join(err, run.close()) }()
 	result := &Result{
 		Name: e.Name, Question: e.Question,
 		Broken: SideResult{Label: e.Broken.Label}, Fixed: SideResult{Label: e.Fixed.Label},
 	}
-	sides := []*side{
-		{subject: e.Subject, setup: e.Broken.Setup, want: func(s Step) Want { return s.Broken }, result: &result.Broken},
-		{subject: e.Subject, setup: e.Fixed.Setup, want: func(s Step) Want { return s.Fixed }, result: &result.Fixed},
+	sides := []*runningSide{
+		{subject: e.Subject, side: e.Broken, want: func(s Step) Want { return s.Broken }, result: &result.Broken},
+		{subject: e.Subject, side: e.Fixed, want: func(s Step) Want { return s.Fixed }, result: &result.Fixed},
 	}
 	for _, s := range sides {
 		if err := run.open(ctx, s); err != nil {
@@ -108,13 +111,13 @@ func (r *Runner) times() Times {
 type run struct {
 	*Runner
 	times Times
-	sides []*side
+	sides []*runningSide
 	began time.Time
 	saved time.Time // the latest save of either side
 	held  bool
 }
 
-func (r *run) open(ctx context.Context, s *side) error {
+func (r *run) open(ctx context.Context, s *runningSide) error {
 	cfg := site.Config{
 		Cluster: r.Cluster, Log: r.Log, ShowReads: true,
 		SessionKeys:  [][]byte{[]byte("the lab's cookies are nobody's secret")},
@@ -124,7 +127,16 @@ func (r *run) open(ctx context.Context, s *side) error {
 	if err := s.prepare(ctx, cfg); err != nil {
 		return err
 	}
-	s.setup(&cfg, r.times)
+	if s.side.Cluster != nil {
+		changed := r.Cluster.Config()
+		s.side.Cluster(&changed)
+		cluster, err := dbroute.Open(changed)
+		if err != nil {
+			return err
+		}
+		cfg.Cluster, s.cluster = cluster, cluster
+	}
+	s.side.Setup(&cfg, r.times)
 	return s.open(cfg)
 }
 
@@ -174,6 +186,10 @@ func (r *run) step(ctx context.Context, step Step) error {
 			return err
 		}
 		return r.Stack.WaitApplied(ctx)
+	case AwaitHalfLag:
+		return sleepUntil(ctx, r.saved.Add(r.times.Lag/2))
+	case AwaitSaveApplied:
+		return sleepUntil(ctx, r.saved.Add(r.times.Lag*5/4))
 	case AwaitShortWindow:
 		return sleepUntil(ctx, r.saved.Add(r.times.ShortWindow))
 	case AwaitLongWindow:

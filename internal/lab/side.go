@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,37 +19,40 @@ import (
 	"freshread/internal/site"
 )
 
-// side is one side of an experiment under way: a site that serves over HTTP,
+// runningSide is one side of an experiment under way: a site that serves over HTTP,
 // and the browsers of its visitors.
-type side struct {
+type runningSide struct {
 	subject Subject
-	setup   func(*site.Config, Times)
+	side    Side
 	want    func(Step) Want
 	result  *SideResult
 
+	cluster  *dbroute.Cluster // its own, or nil
 	server   *http.Server
 	origin   string
 	post     string // path of the post
 	browsers map[Visitor]*http.Client
-	saved    bool
+	saw      map[Visitor]bool // who has saved or seen the new value
 }
 
 const postBody = "The autumn prices, for you to pick apart before they go out."
 
-// prepare signs the writer up and writes the post, on a site without faults. Of
-// its cookies only the session is kept, since the experiment begins with the
+// prepare signs the users up and writes the post, on a site without faults. Of
+// the cookies only the sessions are kept, since the experiment begins with the
 // replica up to date and nothing pending.
-func (s *side) prepare(ctx context.Context, cfg site.Config) error {
+func (s *runningSide) prepare(ctx context.Context, cfg site.Config) error {
 	cfg.Strategy = site.Commit
 	if err := s.open(cfg); err != nil {
 		return err
 	}
 	defer s.close()
-	email := strings.ToLower(rand.Text()) + "@lab.example"
-	if _, err := s.submit(ctx, "/signup", "name", name.Old, "email", email, "password", rand.Text()); err != nil {
-		return err
+	for by, called := range map[Visitor]string{Writer: name.Old, Commenter: "Tobias"} {
+		email := strings.ToLower(rand.Text()) + "@lab.example"
+		if _, err := s.submit(ctx, by, "/signup", "name", called, "email", email, "password", rand.Text()); err != nil {
+			return err
+		}
 	}
-	response, err := s.submit(ctx, "/posts", "title", title.Old, "body", postBody)
+	response, err := s.submit(ctx, Writer, "/posts", "title", title.Old, "body", postBody)
 	if err != nil {
 		return err
 	}
@@ -56,8 +60,8 @@ func (s *side) prepare(ctx context.Context, cfg site.Config) error {
 	return nil
 }
 
-// open serves a site. The writer keeps the session that he has.
-func (s *side) open(cfg site.Config) error {
+// open serves a site. Users keep the sessions that they have.
+func (s *runningSide) open(cfg site.Config) error {
 	handler, err := site.New(cfg)
 	if err != nil {
 		return err
@@ -70,7 +74,8 @@ func (s *side) open(cfg site.Config) error {
 	go s.server.Serve(listener)
 	s.origin = "http://" + listener.Addr().String()
 	before := s.browsers
-	s.browsers = map[Visitor]*http.Client{Writer: newBrowser(), Other: newBrowser()}
+	s.browsers = map[Visitor]*http.Client{Writer: newBrowser(), Commenter: newBrowser(), Other: newBrowser()}
+	s.saw = map[Visitor]bool{}
 	if before == nil {
 		return nil
 	}
@@ -78,9 +83,11 @@ func (s *side) open(cfg site.Config) error {
 	if err != nil {
 		return fmt.Errorf("parse origin: %w", err)
 	}
-	for _, c := range before[Writer].Jar.Cookies(u) {
-		if c.Name == "session" {
-			s.browsers[Writer].Jar.SetCookies(u, []*http.Cookie{c})
+	for by, browser := range before {
+		for _, c := range browser.Jar.Cookies(u) {
+			if c.Name == "session" {
+				s.browsers[by].Jar.SetCookies(u, []*http.Cookie{c})
+			}
 		}
 	}
 	return nil
@@ -95,21 +102,27 @@ func newBrowser() *http.Client {
 	}
 }
 
-func (s *side) close() error {
-	if s.server == nil {
-		return nil
+func (s *runningSide) close() error {
+	var err error
+	if s.server != nil {
+		err = s.server.Close()
 	}
-	return s.server.Close()
+	if s.cluster != nil {
+		err = errors.Join(err, s.cluster.Close())
+	}
+	return err
 }
 
 // do visits or saves, and notes what came back.
-func (s *side) do(ctx context.Context, step Step, began time.Time) error {
+func (s *runningSide) do(ctx context.Context, step Step, began time.Time) error {
 	o := Observation{At: time.Since(began), By: step.By}
 	var err error
-	if step.Do == Save {
+	switch step.Do {
+	case Save:
 		err = s.save(ctx, &o)
-		s.saved = true
-	} else {
+	case Comment:
+		err = s.comment(ctx, step.By, &o)
+	default:
 		err = s.visit(ctx, step, &o)
 	}
 	if err != nil {
@@ -119,13 +132,25 @@ func (s *side) do(ctx context.Context, step Step, began time.Time) error {
 	return nil
 }
 
-func (s *side) save(ctx context.Context, o *Observation) error {
-	o.Method, o.Label, o.Value = http.MethodPost, s.subject.Label, s.subject.New
-	path, fields := s.post, []string{"title", s.subject.New, "body", postBody}
+func (s *runningSide) save(ctx context.Context, o *Observation) error {
+	saved, path, fields := title, s.post, []string{"title", title.New, "body", postBody}
 	if s.subject == name {
-		path, fields = "/profile", []string{"name", s.subject.New}
+		saved, path, fields = name, "/profile", []string{"name", name.New}
 	}
-	response, err := s.submit(ctx, path, fields...)
+	s.saw[Writer] = s.subject == saved
+	o.Label, o.Value = saved.Label, saved.New
+	return s.write(ctx, Writer, path, fields, o)
+}
+
+func (s *runningSide) comment(ctx context.Context, by Visitor, o *Observation) error {
+	o.Label, o.Value = "comment", "Looks right to me."
+	return s.write(ctx, by, s.post+"/comments", []string{"body", o.Value}, o)
+}
+
+// write sends a form and notes which server took it.
+func (s *runningSide) write(ctx context.Context, by Visitor, path string, fields []string, o *Observation) error {
+	o.Method = http.MethodPost
+	response, err := s.submit(ctx, by, path, fields...)
 	if err != nil {
 		return err
 	}
@@ -138,8 +163,8 @@ func (s *side) save(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// submit sends the writer's form and expects it to be saved.
-func (s *side) submit(ctx context.Context, path string, fields ...string) (*http.Response, error) {
+// submit sends a user's form and expects it to be saved.
+func (s *runningSide) submit(ctx context.Context, by Visitor, path string, fields ...string) (*http.Response, error) {
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
@@ -149,7 +174,7 @@ func (s *side) submit(ctx context.Context, path string, fields ...string) (*http
 		return nil, fmt.Errorf("send %s: %w", path, err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := s.browsers[Writer].Do(request)
+	response, err := s.browsers[by].Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("send %s: %w", path, err)
 	}
@@ -160,7 +185,7 @@ func (s *side) submit(ctx context.Context, path string, fields ...string) (*http
 	return response, nil
 }
 
-func (s *side) visit(ctx context.Context, step Step, o *Observation) error {
+func (s *runningSide) visit(ctx context.Context, step Step, o *Observation) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.origin+s.post, nil)
 	if err != nil {
 		return fmt.Errorf("visit: %w", err)
@@ -180,7 +205,8 @@ func (s *side) visit(ctx context.Context, step Step, o *Observation) error {
 	if err := o.read(page, s.subject); err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
-	o.Stale = step.By == Writer && s.saved && o.Value == s.subject.Old
+	o.Stale = s.saw[step.By] && o.Value == s.subject.Old
+	s.saw[step.By] = s.saw[step.By] || o.Value == s.subject.New
 	o.Problem = s.want(step).differs(*o, s.subject)
 	return nil
 }

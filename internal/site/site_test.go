@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
 
-// While replicas are paused, killed, restarted and come back old, every page is
-// answered, and whoever saved sees it on the next.
+// While replicas are paused, killed, restarted, hang and come back old, every page
+// is answered, and whoever saved sees it on the next.
 func TestPagesWhileReplicasFail(t *testing.T) {
 	servers := stacktest.Start(t, 2)
 	s := sitetest.NewOn(t, servers)
@@ -58,6 +58,8 @@ func TestPagesWhileReplicasFail(t *testing.T) {
 		func() error { return second.Kill(ctx) },
 		func() error { s.WaitState(2, dbroute.Down); return second.Start(ctx) },
 		func() error { s.WaitState(2, dbroute.Up); return first.Restart(ctx) },
+		func() error { s.WaitState(1, dbroute.Up); return first.Hang() },
+		func() error { s.WaitState(1, dbroute.Down); return first.Continue() },
 		func() error { s.WaitState(1, dbroute.Up); return second.Stop(ctx) },
 		func() error { s.WaitState(2, dbroute.Down); return second.SetDelay(ctx, time.Hour) },
 		func() error { return second.Start(ctx) },

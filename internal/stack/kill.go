@@ -31,7 +31,10 @@ func killServer(ctx context.Context, dir string) error {
 	return err
 }
 
-func killProcesses(dir string) ([]int, error) {
+func killProcesses(dir string) ([]int, error) { return signalAll(dir, syscall.SIGKILL) }
+
+// signalAll signals all processes of the server in dir.
+func signalAll(dir string, signal syscall.Signal) ([]int, error) {
 	lines, err := commandLines()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -41,8 +44,8 @@ func killProcesses(dir string) ([]int, error) {
 		if !runsIn(dir, line) {
 			continue
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return nil, fmt.Errorf("kill process %d: %w", pid, err)
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("signal process %d: %w", pid, err)
 		}
 		pids = append(pids, pid)
 	}

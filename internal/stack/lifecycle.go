@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -52,6 +53,19 @@ func (s *Server) Kill(ctx context.Context) error {
 		err = s.current().wait(ctx)
 	}
 	return s.wrap("kill", err)
+}
+
+// Hang stops all processes of the server where they are, as SIGSTOP does: it
+// takes connections and answers none, until Continue.
+func (s *Server) Hang() error {
+	_, err := signalAll(s.dir, syscall.SIGSTOP)
+	return s.wrap("hang", err)
+}
+
+// Continue lets a server that hangs go on.
+func (s *Server) Continue() error {
+	_, err := signalAll(s.dir, syscall.SIGCONT)
+	return s.wrap("continue", err)
 }
 
 // end ends the server for good. Its data is about to be deleted, so it need not

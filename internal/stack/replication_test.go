@@ -1,6 +1,8 @@
 package stack_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -42,6 +44,20 @@ func TestReplication(t *testing.T) {
 		must(t, r.SetDelay(soon(t), time.Millisecond))
 		must(t, s.WaitApplied(soon(t)))
 		wantNotes(t, r, "one")
+	})
+
+	t.Run("a server that hangs answers nothing until it continues", func(t *testing.T) {
+		createNotes(t, s)
+		conn := connect(t, r.URL("notes"))
+		must(t, r.Hang())
+		ctx, cancel := context.WithTimeout(soon(t), 200*time.Millisecond)
+		defer cancel()
+		if err := conn.Ping(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a ping gets %v", err)
+		}
+		must(t, r.Continue())
+		must(t, s.WaitApplied(soon(t)))
+		wantNotes(t, r, "")
 	})
 
 	t.Run("a wait lasts as long as a delay", func(t *testing.T) {
