@@ -10,23 +10,22 @@ help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: setup ## Start real servers and the site on http://127.0.0.1:8080
+demo: ## Start real servers and the site on http://127.0.0.1:8080
+	@scripts/install postgres
 	@go build -o bin/app ./cmd/app
 	@exec bin/app demo $(ARGS)
 
 .PHONY: lab
-lab: setup ## Run the experiments: each bug beside its cure
+lab: ## Run the experiments: each bug beside its cure
+	@scripts/install postgres
 	@go build -o bin/app ./cmd/app
 	@exec bin/app lab $(ARGS)
 
 .PHONY: test
-test: setup ## Run all tests on real servers, with the race detector
+test: ## Run all tests on real servers, with the race detector
+	@scripts/install postgres compiler
 	REQUIRE_ENGINES=$(ENGINES) go test -race ./...
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck, module files, shell scripts
 	@scripts/lint
-
-.PHONY: setup
-setup: ## Install the database servers that are missing (Debian, Ubuntu)
-	@scripts/install-postgres
