@@ -125,17 +125,21 @@ func TestRestartedReplicaHasToBeAskedAgain(t *testing.T) {
 }
 
 // crashBackend kills a process of a server, and returns when the server has
-// recovered from that.
+// restarted the others and streams again.
 func (e *env) crashBackend(s *stack.Server) {
 	e.tb.Helper()
 	db, err := sql.Open("pgx", s.AdminURL("postgres"))
 	stacktest.Must(e.tb, err)
 	defer db.Close()
-	pid := count(e.tb, db, `SELECT pg_backend_pid()`)
-	stacktest.Must(e.tb, syscall.Kill(pid, syscall.SIGKILL))
+	var before, now string
+	var streaming bool
+	const query = `
+		SELECT (SELECT backend_start::text FROM pg_stat_activity WHERE backend_type = 'checkpointer'),
+		       EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')`
+	stacktest.Must(e.tb, db.QueryRow(query).Scan(&before, &streaming))
+	stacktest.Must(e.tb, syscall.Kill(count(e.tb, db, `SELECT pg_backend_pid()`), syscall.SIGKILL))
 	for ctx := stacktest.Context(e.tb); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-		var streaming bool
-		if db.QueryRow(`SELECT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')`).Scan(&streaming) == nil && streaming {
+		if err := db.QueryRow(query).Scan(&now, &streaming); err == nil && now != before && streaming {
 			return
 		}
 	}
