@@ -18,7 +18,7 @@ import (
 // what makes a log-out count at once, and what makes a write from one browser
 // seen in the next, which has no marker of it.
 //
-// A user's row counts his commits (writes), in the transactions themselves, and
+// A user's row counts the user's commits (writes), in the transactions themselves, and
 // how many of them commit_id covers (covered). Where the two differ, since a
 // process died between COMMIT and the capture, the user's position is unknown.
 type Guard struct {

@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -208,11 +207,7 @@ func (p *Pages) stale(c echo.Context, shown User) string {
 	if p.demo.Check == nil || web.Strategy(c) == "commit" {
 		return ""
 	}
-	current, err := p.demo.Check.ByID(c.Request().Context(), shown.ID)
-	if err != nil || current.Name == shown.Name {
-		return ""
-	}
-	return fmt.Sprintf("the primary already has the name “%s”", current.Name)
+	return p.demo.Check.NewerName(c.Request().Context(), shown)
 }
 
 func profileOf(u User) profileForm { return profileForm{Name: u.Name, Bio: u.Bio} }

@@ -381,6 +381,16 @@ func TestPrivatePagesAreNotForCaches(t *testing.T) {
 	}
 }
 
+func TestWhatCachesMayKeepIsNobodys(t *testing.T) {
+	s := sitetest.New(t)
+	b := s.User("Mara")
+	asset := b.Get("/").Find("link[rel=stylesheet]").AttrOr("href", "")
+	p := b.Get(asset)
+	if p.Status != http.StatusOK || !strings.HasPrefix(p.Header.Get("Cache-Control"), "public") || len(p.Response.Cookies()) != 0 {
+		t.Errorf("%s: %d, headers %v", asset, p.Status, p.Header)
+	}
+}
+
 func TestTwoProcessesShareEverything(t *testing.T) {
 	s := sitetest.New(t)
 	second := s.Process()

@@ -31,6 +31,16 @@ func (s *Store) ByID(ctx context.Context, id int64) (User, error) {
 	return u, err
 }
 
+// NewerName says that this store, a primary-only one, has another name for a
+// user than the page has shown, or "".
+func (s *Store) NewerName(ctx context.Context, shown User) string {
+	current, err := s.ByID(ctx, shown.ID)
+	if err != nil || current.Name == shown.Name {
+		return ""
+	}
+	return fmt.Sprintf("the primary already has the name “%s”", current.Name)
+}
+
 // credentials are what a log-in is checked against.
 type credentials struct {
 	userID   int64
@@ -77,7 +87,7 @@ func (s *Store) create(ctx context.Context, u User, hash string, first session) 
 	return err
 }
 
-// UpdateProfile saves what a user says of himself.
+// UpdateProfile saves what a user says in their profile.
 func (s *Store) UpdateProfile(ctx context.Context, u User) error {
 	return s.db.Write(ctx, "users.UpdateProfile", func(ctx context.Context, tx *dbroute.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE users SET name = ?, bio = ? WHERE id = ?`, u.Name, u.Bio, u.ID)

@@ -20,7 +20,7 @@ type User struct {
 	CreatedAt time.Time
 }
 
-// Role is what a user may do beyond what is his own.
+// Role is what a user may do beyond changing their own.
 type Role string
 
 const (

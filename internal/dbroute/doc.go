@@ -78,6 +78,23 @@ Whatever is in doubt goes to the primary, with a [Reason]: a marker that cannot 
 read, a replica that does not answer in time, a commit whose outcome is unknown.
 A [Marker] that is Unknown heals within one request.
 
+[Cluster.LastCommitID] gives the commit ID of a write to hand on, to a second
+service for instance, which asks its replica with [Cluster.HasCommitID].
+[Scope.OnCommit] keeps the commit IDs of a user's writes in a row of the database,
+for the user's other clients.
+
+# Servers that fail
+
+	go cluster.Watch(ctx)
+
+[Cluster.Watch] polls the servers. A replica that is down, hangs, is no replica any
+longer, or is further behind than MaxReplicaLag is taken out, and its reads in
+flight run again on the primary. It is read again once it has reached where the
+primary was when it was found. Without the primary, what does not need it goes on;
+what does is [ErrPrimaryUnavailable].
+
+[Cluster.Status] and [Cluster.Counts] are for pages and metrics.
+
 # More than one cluster
 
 Every cluster has scopes of its own, told apart by the cluster and not by a name

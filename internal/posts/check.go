@@ -47,9 +47,5 @@ func (k *Check) person(c echo.Context, shown auth.User) string {
 	if !k.applies(c) {
 		return ""
 	}
-	current, err := k.users.ByID(c.Request().Context(), shown.ID)
-	if err == nil && current.Name != shown.Name {
-		return fmt.Sprintf("the primary already has the name “%s”", current.Name)
-	}
-	return ""
+	return k.users.NewerName(c.Request().Context(), shown)
 }

@@ -141,6 +141,7 @@ type postPage struct {
 	templates.Base
 	Post     Post
 	Comments []Comment
+	Unread   bool  // the comments were not read
 	Earlier  int64 // where the comments before these end; 0 if there are none
 	Form     commentForm
 	user     auth.User
@@ -151,7 +152,7 @@ type postPage struct {
 func (p *postPage) MayChange(author int64) bool { return p.user.MayChange(author) }
 
 func newPostPage(c echo.Context, form commentForm) *postPage {
-	page := &postPage{Post: loaded(c), Form: form, user: auth.Current(c.Request().Context())}
+	page := &postPage{Post: loaded(c), Unread: true, Form: form, user: auth.Current(c.Request().Context())}
 	page.Title = page.Post.Title
 	return page
 }
@@ -170,6 +171,7 @@ func (p *Pages) showWith(c echo.Context, status int, form commentForm) error {
 	if err != nil {
 		return err
 	}
+	page.Unread = false
 	if len(page.Comments) > commentsOn {
 		page.Comments = page.Comments[1:]
 		page.Earlier = page.Comments[0].ID

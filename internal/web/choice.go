@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Choice lets each visitor of a demo choose the strategy for himself, to see
+// Choice lets each visitor of a demo choose the strategy of their own reads, to see
 // the difference on the same page.
 type Choice struct {
 	standard string

@@ -10,8 +10,8 @@ ALTER TABLE users
     ADD COLUMN commit_id     varchar(4000) NOT NULL DEFAULT '',
     ADD COLUMN written_ms    bigint        NOT NULL DEFAULT 0;
 
--- The key is a hash of what the browser holds, so that nobody can log in with
--- what he reads here.
+-- The key is a hash of what the browser holds, so that what is read here
+-- logs nobody in.
 CREATE TABLE sessions (
     id         char(64)    PRIMARY KEY,
     user_id    bigint      NOT NULL REFERENCES users (id) ON DELETE CASCADE,

@@ -1,0 +1,69 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/dbroute"
+	"freshread/templates"
+)
+
+// Whatever went wrong, the user is told what it means, and never the error.
+func TestErrorsInTheUsersWords(t *testing.T) {
+	cluster, err := dbroute.Open(dbroute.Config{Name: "main", Primary: "postgres://localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	html, err := NewRenderer(cluster, templates.Files, templates.Site{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEcho(slog.New(slog.DiscardHandler), cluster, html, false)
+	for i, c := range []struct {
+		err    error
+		status int
+		title  string
+	}{
+		{dbroute.ErrPrimaryUnavailable, 503, "The primary cannot be reached"},
+		{dbroute.ErrCommitUnknown, 503, "It may have been saved"},
+		{context.DeadlineExceeded, 503, "That took too long"},
+		{ErrNotFound, 404, "There is nothing here"},
+		{ErrForbidden, 403, "This is not yours to see or change"},
+		{ErrBadRequest, 400, "The request could not be understood"},
+		{echo.ErrStatusRequestEntityTooLarge, 413, "That is too much text"},
+		{echo.NewHTTPError(http.StatusTeapot), 418, "I'm a teapot"},
+		{context.Canceled, 499, "The request was cancelled"},
+		{http.ErrNotSupported, 500, "Something went wrong on our side"},
+	} {
+		path := fmt.Sprint("/", i)
+		e.GET(path, func(echo.Context) error { return fmt.Errorf("secret detail: %w", c.err) })
+		for _, accept := range []string{"text/html", "application/json"} {
+			request := httptest.NewRequest(http.MethodGet, path, nil)
+			request.Header.Set("Accept", accept)
+			response := httptest.NewRecorder()
+			e.ServeHTTP(response, request)
+			body := response.Body.String()
+			page, err := goquery.NewDocumentFromReader(strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			title := page.Find("h1").Text()
+			if accept == "application/json" && response.Header().Get("Content-Type") == "application/problem+json" {
+				_, title, _ = strings.Cut(body, `"title":"`)
+				title, _, _ = strings.Cut(title, `"`)
+			}
+			if response.Code != c.status || title != c.title || strings.Contains(body, "secret detail") {
+				t.Errorf("%v as %s: %d %q\n%s", c.err, accept, response.Code, title, body)
+			}
+		}
+	}
+}
