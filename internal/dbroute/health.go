@@ -178,7 +178,7 @@ func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
 		c.dropIdle(p)
 	}
 	if err == nil {
-		c.history.add(now, position)
+		c.history.add(c.engine, now, position)
 	}
 	return position
 }
@@ -262,11 +262,17 @@ type sample struct {
 // them is behind by that age at least.
 const maxSamples = 3600
 
-func (h *history) add(at time.Time, id CommitID) {
+func (h *history) add(e engine, at time.Time, id CommitID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.samples); n > 0 && h.samples[n-1].id == id {
-		return // an idle primary: the first time counts
+	if n := len(h.samples); n > 0 {
+		last := h.samples[n-1].id
+		if last == id {
+			return // an idle primary: the first time counts
+		}
+		if _, err := e.merge(last, id); err != nil {
+			h.samples = nil // after a failover no replica reaches the old ones
+		}
 	}
 	if len(h.samples) == maxSamples {
 		h.samples = append(h.samples[:0], h.samples[maxSamples/2:]...)
@@ -328,8 +334,12 @@ func (s *server) status() ServerStatus {
 	case !h.watched || state == "":
 		state = Up
 	}
+	cause := h.cause
+	if state != Down {
+		cause = ""
+	}
 	return ServerStatus{
-		ID: s.id(s.identity), Role: s.role, Address: s.address, State: state, Cause: h.cause,
+		ID: s.id(s.identity), Role: s.role, Address: s.address, State: state, Cause: cause,
 		Lag: h.lag, Behind: h.behind, Position: h.applied,
 		WorstLag: h.worst, Lags: slices.Clone(h.lags),
 	}

@@ -126,3 +126,27 @@ func TestFaultOfALocalizedServer(t *testing.T) {
 		}
 	}
 }
+
+func TestLagIsTheAgeOfTheOldestPositionNotReached(t *testing.T) {
+	start := time.Now()
+	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
+	var h history
+	e := postgres{}
+	for second, text := range []string{"postgres:1:0/10", "postgres:1:0/20", "postgres:1:0/20", "postgres:1:0/30"} {
+		h.add(e, at(second), CommitID{text})
+	}
+	for text, want := range map[string]time.Duration{
+		"postgres:1:0/30": 0,
+		"postgres:1:0/20": time.Second,     // 0/30 was first seen at 3
+		"postgres:1:0/18": 3 * time.Second, // 0/20 at 1
+		"postgres:1:0/1":  4 * time.Second,
+	} {
+		if got := h.lag(at(4), e, CommitID{text}); got != want {
+			t.Errorf("lag at %s is %v, want %v", text, got, want)
+		}
+	}
+	h.add(e, at(5), CommitID{"postgres:2:0/30"}) // a failover
+	if got := h.lag(at(6), e, CommitID{"postgres:2:0/28"}); got != time.Second {
+		t.Errorf("lag after a failover is %v", got)
+	}
+}
