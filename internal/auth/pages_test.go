@@ -144,7 +144,7 @@ func TestWhatEndsASessionEndsItAtOnce(t *testing.T) {
 			other.Post("/profile/password", "current", other.Password, "password", "another password").
 				Want(http.StatusOK, ".flash", "Your password is changed, and all other log-ins have ended.")
 			other.Get("/profile").Want(http.StatusOK, "h1", "Your profile")
-			s.Browser().Post("/login", "email", other.Email, "password", other.Password).
+			other.Site.Browser().Post("/login", "email", other.Email, "password", other.Password).
 				Want(http.StatusUnprocessableEntity, ".problem", "The address or the password is wrong.")
 		},
 		"a disabled account": func(b, _ *sitetest.Browser) {
@@ -155,6 +155,7 @@ func TestWhatEndsASessionEndsItAtOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			s := s.In(t)
 			b := s.User("Mara")
 			other := b.LogIn()
 			stolen := b.Cookie("session")
@@ -345,7 +346,7 @@ func TestFormsSayWhatIsWrong(t *testing.T) {
 		{"short new password", "/profile/password", []string{"current", b.Password, "password", "short"}, "#password-error", "Please use at least 10 characters."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := b.Post(c.path, c.fields...)
+			p := b.In(t).Post(c.path, c.fields...)
 			p.Want(http.StatusUnprocessableEntity, c.selector, c.want)
 			if html, _ := p.Html(); strings.Contains(html, "a long password") || strings.Contains(html, b.Password) {
 				t.Error("the page repeats a password")

@@ -118,7 +118,7 @@ func TestFormsSayWhatIsWrong(t *testing.T) {
 		{"no UTF-8", path, "Title", "a\xffb", "#body-error", "The text has characters that are not text. Please remove them."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := b.Post(c.path, "title", c.title, "body", c.body)
+			p := b.In(t).Post(c.path, "title", c.title, "body", c.body)
 			p.Want(http.StatusUnprocessableEntity, c.selector, c.want)
 			if c.name == "no body" && p.Find("#title").AttrOr("value", "") != "Title" {
 				t.Error("what was typed is gone")

@@ -123,6 +123,13 @@ func (s *Site) Process() string {
 	return server.URL
 }
 
+// In returns the site for a subtest, so that failures are the subtest's.
+func (s *Site) In(t *testing.T) *Site {
+	site := *s
+	site.T = t
+	return &site
+}
+
 // Pause stops the replicas from applying until resumed.
 func (s *Site) Pause() (resume func()) { s.T.Helper(); return stacktest.Pause(s.T, s.Servers) }
 
@@ -168,6 +175,13 @@ type Page struct {
 	Path     string // after redirects
 	Header   http.Header
 	Response *http.Response
+}
+
+// In returns the browser for a subtest.
+func (b *Browser) In(t *testing.T) *Browser {
+	browser := *b
+	browser.Site = b.Site.In(t)
+	return &browser
 }
 
 // Get opens a page.
