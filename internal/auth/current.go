@@ -41,8 +41,7 @@ func (g *Guard) Load(users *Store) web.Middleware {
 			if err != nil {
 				return err
 			}
-			if o := scope.Outcome(); o.Changed {
-				// Nothing is written yet, so an unknown marker has been healed.
+			if o := scope.Outcome(); o.Healed {
 				g.cover(ctx, found.userID, found.writes, o.Marker)
 			}
 			user.Role = found.role // what somebody may do is never read from a replica

@@ -174,7 +174,8 @@ func (s *Scope) commitHook() CommitHook {
 // Outcome is what a response has to tell the client's markers.
 type Outcome struct {
 	Marker  Marker // covers what the client carried and what the scope wrote
-	Changed bool   // Marker is news to the client: the scope wrote, or healed an unknown marker
+	Changed bool   // Marker is news to the client: the scope wrote, healed an unknown marker, or has seen more
+	Healed  bool   // an unknown marker was replaced
 	Settled bool   // the client needs no marker any longer
 }
 
@@ -192,6 +193,7 @@ func (s *Scope) Outcome() Outcome {
 	return Outcome{
 		Marker:  marker,
 		Changed: changed,
+		Healed:  s.healed,
 		Settled: !changed && !s.carried.Unknown && (s.settled || s.cluster.reachedEverywhere(s.carried.Commit)),
 	}
 }
