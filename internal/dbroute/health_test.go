@@ -106,10 +106,11 @@ func (e *env) wantMoreReadsBy(server int) {
 	}
 }
 
-// stallable is a proxy whose connections can be made to hang.
+// stallable is a proxy whose connections can be made to hang, and lead elsewhere.
 type stallable struct {
 	net.Listener
-	gate sync.RWMutex
+	gate   sync.RWMutex
+	target atomic.Value // of string, for new connections
 }
 
 func newStallable(t *testing.T, target string) *stallable {
@@ -118,13 +119,14 @@ func newStallable(t *testing.T, target string) *stallable {
 	stacktest.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	p := &stallable{Listener: l}
+	p.target.Store(target)
 	go func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", target)
+			server, err := net.Dial("tcp", p.target.Load().(string))
 			if err != nil {
 				client.Close()
 				continue
@@ -355,4 +357,36 @@ func TestHangingPrimaryFailsWhoWaits(t *testing.T) {
 	proxy.gate.Unlock()
 	e.wantState(0, dbroute.Up)
 	e.write(ctx, "newer")
+}
+
+// The address of the primary leads to a standby, which is then promoted.
+func TestAnotherPrimaryAtTheSameAddress(t *testing.T) {
+	servers := stacktest.Start(t, 1)
+	e := newEnvOn(t, servers)
+	proxy := newStallable(t, servers.Primary().Addr())
+	e.watched(func(cfg *dbroute.Config) {
+		c := &cutter{listener: proxy.Listener}
+		cfg.Primary, cfg.Replicas = c.url(t, cfg.Primary), nil
+	})
+	write := func(text string) error {
+		return e.Write(stacktest.Context(t), "notes.Set", func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
+			return err
+		})
+	}
+	stacktest.Must(t, write("before"))
+	e.applied()
+	old, next := servers.Primary(), servers.Replicas()[0]
+	proxy.target.Store(next.Addr())
+	stacktest.Must(t, old.Kill(stacktest.Context(t)))
+	e.wantState(0, dbroute.Down)
+	if err := write("to a standby"); !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+		t.Errorf("a write to a standby: %v", err)
+	}
+	stacktest.Must(t, next.Promote(stacktest.Context(t)))
+	e.wantState(0, dbroute.Up)
+	stacktest.Must(t, write("after"))
+	if got, want := e.see(stacktest.Context(t)), (seen{"after", next.ID(), ""}); got != want {
+		t.Errorf("read %+v, want %+v", got, want)
+	}
 }

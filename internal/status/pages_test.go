@@ -53,6 +53,21 @@ func TestClusterPage(t *testing.T) {
 	s.Browser().Get("/cluster").Want(http.StatusOK, `[data-server="2"] .state`, "down")
 }
 
+func TestEachClusterHasItsPlaceOnThePage(t *testing.T) {
+	reports, err := dbroute.Open(dbroute.Config{Name: "reports", Primary: "postgres://localhost:1/reports"})
+	stacktest.Must(t, err)
+	defer reports.Close()
+	s := sitetest.New(t, demo, func(cfg *site.Config) { cfg.Others = []*dbroute.Cluster{reports} })
+	b := s.Browser()
+	p := b.Get("/cluster").Want(http.StatusOK, "#cluster-main", "main").Want(http.StatusOK, "#cluster-reports", "reports")
+	if n := p.Find("[data-server]").Length(); n != 3 {
+		t.Errorf("%d servers, want 2 of main and 1 of reports", n)
+	}
+	if text := b.Get("/metrics").Text("body"); !strings.Contains(text, `freshread_server_up{cluster="reports"`) {
+		t.Errorf("metrics lack the second cluster:\n%s", text)
+	}
+}
+
 func TestClusterPageIsLive(t *testing.T) {
 	done := make(chan struct{})
 	s := sitetest.New(t, demo, func(cfg *site.Config) { cfg.Done = done })
