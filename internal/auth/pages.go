@@ -204,7 +204,7 @@ func (p *Pages) profile(c echo.Context) error {
 // stale says what the primary already has, if the strategy in effect has shown
 // something older.
 func (p *Pages) stale(c echo.Context, shown User) string {
-	if p.demo.Check == nil || web.Strategy(c) == "commit" {
+	if p.demo.Check == nil || !web.MayBeStale(c) {
 		return ""
 	}
 	return p.demo.Check.NewerName(c.Request().Context(), shown)

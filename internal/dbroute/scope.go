@@ -23,7 +23,7 @@ type Scope struct {
 	prefer        uint64   // the client's own replica, modulo their number
 	hasPreference bool
 	chosen        target   // server is nil until the first read
-	counted       bool     // the decision is in the cluster\'s counts
+	counted       bool     // the decision is in the cluster's counts
 	pinned        Reason   // set once all further reads use the primary
 	carried       Marker   // the client's, after healing
 	healed        bool     // carried was unknown and is known now

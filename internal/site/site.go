@@ -20,9 +20,9 @@ import (
 type Strategy string
 
 const (
-	Commit Strategy = "commit" // by the commit ID of the client's last write
-	Window Strategy = "window" // by the time since it
-	None   Strategy = "none"   // not at all
+	Commit Strategy = web.StrategyCommit // by the commit ID of the client's last write
+	Window Strategy = web.StrategyWindow // by the time since it
+	None   Strategy = web.StrategyNone   // not at all
 )
 
 // DefaultWindow is longer than a replica is usually behind, which is all that
@@ -82,6 +82,9 @@ func New(cfg Config) (*Site, error) {
 	if cfg.Strategy == "" {
 		cfg.Strategy = Commit
 	}
+	if err := cfg.Strategy.UnmarshalText([]byte(cfg.Strategy)); err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
 	if cfg.Window <= 0 {
 		cfg.Window = DefaultWindow
 	}
@@ -106,14 +109,15 @@ func New(cfg Config) (*Site, error) {
 	routes := web.NewRoutes(e)
 	guard := auth.NewGuard(cfg.Cluster, cookies, cfg.Log)
 	users := auth.NewStore(cfg.Router)
+	demo, check := cfg.demo()
 
 	// The order is the point: the strategy decides before anything is loaded.
 	pages := routes.
 		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads), cfg.strategy(routes, markers)).
 		With(cfg.BeforeLoad...).
 		With(guard.Load(users))
-	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), html, cfg.demoAuth()).Register(pages)
-	posts.NewPages(posts.NewStore(cfg.Router), users, html, cfg.check()).Register(pages, cfg.AfterLoad...)
+	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), html, demo).Register(pages)
+	posts.NewPages(posts.NewStore(cfg.Router), users, html, check).Register(pages, cfg.AfterLoad...)
 	status.NewPages(status.Config{
 		Clusters: append([]*dbroute.Cluster{cfg.Cluster}, cfg.Others...),
 		Window:   cfg.Window, Public: cfg.Demo, Done: cfg.Done,
@@ -123,32 +127,23 @@ func New(cfg Config) (*Site, error) {
 }
 
 func (cfg *Config) strategy(routes *web.Routes, markers *web.Markers) web.Middleware {
-	if cfg.Demo {
-		choice := web.NewChoice(markers, cfg.Window, string(cfg.Strategy))
-		routes.POST("/strategy", choice.Save)
-		return choice.Middleware()
+	strategies := web.Strategies(markers, cfg.Window)
+	if !cfg.Demo {
+		return strategies[string(cfg.Strategy)]
 	}
-	switch cfg.Strategy {
-	case Window:
-		return web.SessionWindow(markers, cfg.Window)
-	case None:
-		return web.Anywhere(markers)
-	}
-	return web.CommitID(markers)
+	choice := web.NewChoice(strategies, string(cfg.Strategy))
+	routes.POST("/strategy", choice.Save)
+	return choice.Middleware()
 }
 
-func (cfg *Config) demoAuth() auth.Demo {
+// demo returns what a site that is there to be tried out has on top.
+func (cfg *Config) demo() (auth.Demo, *posts.Check) {
 	if !cfg.Demo {
-		return auth.Demo{}
+		return auth.Demo{}, nil
 	}
-	return auth.Demo{Accounts: demoAccounts(), Check: auth.NewStore(cfg.Cluster.PrimaryOnly("check"))}
-}
-
-func (cfg *Config) check() *posts.Check {
-	if !cfg.Demo {
-		return nil
-	}
-	return posts.NewCheck(cfg.Cluster)
+	primary := cfg.Cluster.PrimaryOnly("check")
+	users := auth.NewStore(primary)
+	return auth.Demo{Accounts: demoAccounts(), Check: users}, posts.NewCheck(posts.NewStore(primary), users)
 }
 
 // ServeHTTP makes Site an http.Handler.

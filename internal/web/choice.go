@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -14,11 +13,9 @@ type Choice struct {
 	options  map[string]Middleware
 }
 
-// NewChoice offers the three strategies; standard is the one of who chose none.
-func NewChoice(m *Markers, window time.Duration, standard string) *Choice {
-	return &Choice{standard, map[string]Middleware{
-		"commit": CommitID(m), "window": SessionWindow(m, window), "none": Anywhere(m),
-	}}
+// NewChoice offers strategies; standard is the one of who chose none.
+func NewChoice(options map[string]Middleware, standard string) *Choice {
+	return &Choice{standard, options}
 }
 
 const choiceCookie = "strategy"
@@ -56,6 +53,10 @@ func Strategy(c echo.Context) string {
 	name, _ := c.Get(strategyKey).(string)
 	return name
 }
+
+// MayBeStale reports whether the strategy in effect may show a client less than
+// it has written.
+func MayBeStale(c echo.Context) bool { return Strategy(c) != StrategyCommit }
 
 // Save takes the form of the switch in the page header, and goes back to the
 // page that it was on.

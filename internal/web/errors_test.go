@@ -13,21 +13,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"freshread/internal/dbroute"
-	"freshread/templates"
 )
 
 // Whatever went wrong, the user is told what it means, and never the error.
 func TestErrorsInTheUsersWords(t *testing.T) {
-	cluster, err := dbroute.Open(dbroute.Config{Name: "main", Primary: "postgres://localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
-	html, err := NewRenderer(cluster, templates.Files, templates.Site{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := NewEcho(slog.New(slog.DiscardHandler), cluster, html, false)
+	e := newEchoAlone(t, slog.New(slog.DiscardHandler))
 	for i, c := range []struct {
 		err    error
 		status int

@@ -15,18 +15,24 @@ import (
 	"freshread/templates"
 )
 
-func TestEachFailureIsLoggedOnce(t *testing.T) {
+// newEchoAlone returns an echo whose database is not there.
+func newEchoAlone(t *testing.T, log *slog.Logger) *echo.Echo {
+	t.Helper()
 	cluster, err := dbroute.Open(dbroute.Config{Name: "main", Primary: "postgres://localhost"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cluster.Close()
+	t.Cleanup(func() { cluster.Close() })
 	html, err := NewRenderer(cluster, templates.Files, templates.Site{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return NewEcho(log, cluster, html, false)
+}
+
+func TestEachFailureIsLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
-	e := NewEcho(slog.New(LogHandler(slog.NewTextHandler(&out, nil))), cluster, html, false)
+	e := newEchoAlone(t, slog.New(LogHandler(slog.NewTextHandler(&out, nil))))
 	boom := errors.New("boom")
 	for path, handler := range map[string]echo.HandlerFunc{
 		"/error":      func(echo.Context) error { return boom },

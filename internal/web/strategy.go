@@ -39,6 +39,20 @@ func Anywhere(m *Markers) Middleware {
 	})
 }
 
+// The names of the strategies, in configuration and on pages.
+const (
+	StrategyCommit = "commit"
+	StrategyWindow = "window"
+	StrategyNone   = "none"
+)
+
+// Strategies returns all strategies by name.
+func Strategies(m *Markers, window time.Duration) map[string]Middleware {
+	return map[string]Middleware{
+		StrategyCommit: CommitID(m), StrategyWindow: SessionWindow(m, window), StrategyNone: Anywhere(m),
+	}
+}
+
 // strategy reads the markers before the request and writes them before the
 // response header, whatever the response turns out to be.
 func strategy(name string, m *Markers, decide func(echo.Context, *dbroute.Scope, dbroute.Marker)) Middleware {
