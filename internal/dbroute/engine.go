@@ -11,6 +11,8 @@ import (
 // engine is what differs between database products. Everything that knows a
 // product's name, SQL dialect or driver is behind it.
 type engine interface {
+	name() Engine
+
 	// connector prepares connections to one server, made with dial. With readOnly
 	// the database itself refuses to write on them: a handle without Exec would
 	// not stop INSERT … RETURNING.

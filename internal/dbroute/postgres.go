@@ -21,6 +21,8 @@ import (
 // position: "postgres:1:0/16B3748".
 type postgres struct{}
 
+func (postgres) name() Engine { return PostgreSQL }
+
 func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error) {
 	cfg, err := pgx.ParseConfig(rawURL)
 	if err != nil {
