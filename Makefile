@@ -24,7 +24,7 @@ lab: ## Run the experiments: each bug beside its cure
 .PHONY: test
 test: ## Run all tests on real servers, with the race detector
 	@scripts/install postgres compiler ps
-	REQUIRE_ENGINES=$(ENGINES) go test -race ./...
+	TEST_ENGINES=$(ENGINES) go test -race ./...
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck, module files, shell scripts

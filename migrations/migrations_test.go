@@ -80,93 +80,101 @@ func columns(t *testing.T, db *sql.DB) []string {
 }
 
 func TestUpBySeveralProcessesAtOnceAppliesEachOnce(t *testing.T) {
-	servers := stacktest.Pair(t)
-	database := stacktest.Database(t, servers)
-	// The lock and the versions must not depend on what a replica has applied.
-	resume := stacktest.Pause(t, servers)
-	var pools []*sql.DB
-	for range 5 {
-		pools = append(pools, open(t, servers.Primary(), database))
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Pair(t, engine)
+		database := stacktest.Database(t, servers)
+		// The lock and the versions must not depend on what a replica has applied.
+		resume := stacktest.Pause(t, servers)
+		var pools []*sql.DB
+		for range 5 {
+			pools = append(pools, open(t, servers.Primary(), database))
+		}
 
-	applied := make([][]string, len(pools))
-	g, ctx := errgroup.WithContext(stacktest.Context(t))
-	for i, db := range pools {
-		g.Go(func() (err error) {
-			applied[i], err = migrations.Up(ctx, db, quiet)
-			return err
-		})
-	}
-	stacktest.Must(t, g.Wait())
+		applied := make([][]string, len(pools))
+		g, ctx := errgroup.WithContext(stacktest.Context(t))
+		for i, db := range pools {
+			g.Go(func() (err error) {
+				applied[i], err = migrations.Up(ctx, db, quiet)
+				return err
+			})
+		}
+		stacktest.Must(t, g.Wait())
 
-	if got, want := slices.Concat(applied...), everything(t); !slices.Equal(got, want) {
-		t.Errorf("all together applied %v, want %v", got, want)
-	}
-	replica := open(t, servers.Replicas()[0], database)
-	if got := columns(t, replica); len(got) > 0 {
-		t.Fatalf("the paused replica has %v", got)
-	}
-	resume()
-	stacktest.Applied(t, servers)
-	if got, want := columns(t, replica), columns(t, pools[0]); len(got) == 0 || !slices.Equal(got, want) {
-		t.Errorf("the replica has %v, want %v", got, want)
-	}
+		if got, want := slices.Concat(applied...), everything(t); !slices.Equal(got, want) {
+			t.Errorf("all together applied %v, want %v", got, want)
+		}
+		replica := open(t, servers.Replicas()[0], database)
+		if got := columns(t, replica); len(got) > 0 {
+			t.Fatalf("the paused replica has %v", got)
+		}
+		resume()
+		stacktest.Applied(t, servers)
+		if got, want := columns(t, replica), columns(t, pools[0]); len(got) == 0 || !slices.Equal(got, want) {
+			t.Errorf("the replica has %v, want %v", got, want)
+		}
+	})
 }
 
 func TestPendingUntilUp(t *testing.T) {
-	servers := stacktest.Pair(t)
-	db := open(t, servers.Primary(), stacktest.Database(t, servers))
-	wantPending(t, db, true)
-	if got, want := up(t, db), everything(t); !slices.Equal(got, want) {
-		t.Errorf("applied %v, want %v", got, want)
-	}
-	wantPending(t, db, false)
-	if again := up(t, db); len(again) > 0 {
-		t.Errorf("applied %v a second time", again)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Pair(t, engine)
+		db := open(t, servers.Primary(), stacktest.Database(t, servers))
+		wantPending(t, db, true)
+		if got, want := up(t, db), everything(t); !slices.Equal(got, want) {
+			t.Errorf("applied %v, want %v", got, want)
+		}
+		wantPending(t, db, false)
+		if again := up(t, db); len(again) > 0 {
+			t.Errorf("applied %v a second time", again)
+		}
+	})
 }
 
 // While a new version of the app is rolled out, the old one is started again
 // here and there.
 func TestSchemaOfALaterVersionIsNotPending(t *testing.T) {
-	servers := stacktest.Pair(t)
-	db := open(t, servers.Primary(), stacktest.Database(t, servers))
-	up(t, db)
-	_, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`)
-	stacktest.Must(t, err)
-	wantPending(t, db, false)
-	if applied := up(t, db); len(applied) > 0 {
-		t.Errorf("applied %v", applied)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Pair(t, engine)
+		db := open(t, servers.Primary(), stacktest.Database(t, servers))
+		up(t, db)
+		_, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`)
+		stacktest.Must(t, err)
+		wantPending(t, db, false)
+		if applied := up(t, db); len(applied) > 0 {
+			t.Errorf("applied %v", applied)
+		}
+	})
 }
 
 func TestDownUndoesEachUp(t *testing.T) {
-	servers := stacktest.Pair(t)
-	db := open(t, servers.Primary(), stacktest.Database(t, servers))
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("postgres"))
-	stacktest.Must(t, err)
-	ctx := stacktest.Context(t)
-
-	// after[i] is the schema with the first i migrations.
-	after := [][]string{columns(t, db)}
-	for range provider.ListSources() {
-		_, err := provider.UpByOne(ctx)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Pair(t, engine)
+		db := open(t, servers.Primary(), stacktest.Database(t, servers))
+		provider, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("postgres"))
 		stacktest.Must(t, err)
-		after = append(after, columns(t, db))
-	}
-	for i := len(after) - 1; i > 0; i-- {
-		if slices.Equal(after[i], after[i-1]) {
-			t.Errorf("migration %d changes nothing that this test sees", i)
+		ctx := stacktest.Context(t)
+
+		// after[i] is the schema with the first i migrations.
+		after := [][]string{columns(t, db)}
+		for range provider.ListSources() {
+			_, err := provider.UpByOne(ctx)
+			stacktest.Must(t, err)
+			after = append(after, columns(t, db))
 		}
-		undo(t, ctx, provider)
-		if got, want := columns(t, db), after[i-1]; !slices.Equal(got, want) {
-			t.Errorf("after Down of migration %d the schema is\n%s\nwant\n%s", i, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		for i := len(after) - 1; i > 0; i-- {
+			if slices.Equal(after[i], after[i-1]) {
+				t.Errorf("migration %d changes nothing that this test sees", i)
+			}
+			undo(t, ctx, provider)
+			if got, want := columns(t, db), after[i-1]; !slices.Equal(got, want) {
+				t.Errorf("after Down of migration %d the schema is\n%s\nwant\n%s", i, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
 		}
-	}
-	up(t, db)
-	if got, want := columns(t, db), after[len(after)-1]; !slices.Equal(got, want) {
-		t.Errorf("after all of Down and Up the schema is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+		up(t, db)
+		if got, want := columns(t, db), after[len(after)-1]; !slices.Equal(got, want) {
+			t.Errorf("after all of Down and Up the schema is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
 }
 
 func undo(t *testing.T, ctx context.Context, provider *goose.Provider) {

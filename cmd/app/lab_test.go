@@ -26,20 +26,21 @@ func TestLabListsItsExperiments(t *testing.T) {
 }
 
 func TestLabPrintsResultsAsJSON(t *testing.T) {
-	needsServers(t)
-	dir := newFolder(t)
-	stdout, stderr := runs(t, nil, 0, "lab", "--json", "no-routing", "--delay", "0", "--data", dir)
-	var result lab.Result
-	decoder := json.NewDecoder(strings.NewReader(stdout))
-	decoder.DisallowUnknownFields()
-	stacktest.Must(t, decoder.Decode(&result))
-	if decoder.More() || stderr != "" {
-		t.Errorf("besides one result there is %q", stdout+stderr)
-	}
-	if result.Name != "no-routing" || !result.OK() || !stale(result.Broken) || stale(result.Fixed) {
-		t.Errorf("the result is %+v", result)
-	}
-	wantEmpty(t, dir)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		dir := newFolder(t)
+		stdout, stderr := runs(t, nil, 0, "lab", "--engine", engine, "--json", "no-routing", "--delay", "0", "--data", dir)
+		var result lab.Result
+		decoder := json.NewDecoder(strings.NewReader(stdout))
+		decoder.DisallowUnknownFields()
+		stacktest.Must(t, decoder.Decode(&result))
+		if decoder.More() || stderr != "" {
+			t.Errorf("besides one result there is %q", stdout+stderr)
+		}
+		if result.Name != "no-routing" || !result.OK() || !stale(result.Broken) || stale(result.Fixed) {
+			t.Errorf("the result is %+v", result)
+		}
+		wantEmpty(t, dir)
+	})
 }
 
 func stale(side lab.SideResult) bool {
@@ -53,16 +54,17 @@ func stale(side lab.SideResult) bool {
 
 // As in app lab | head.
 func TestLabWhoseReaderLeavesLeavesNothing(t *testing.T) {
-	needsServers(t)
-	dir := newFolder(t)
-	reader, writer, err := os.Pipe()
-	stacktest.Must(t, err)
-	cmd := exec.Command(binary, "lab", "no-routing", "--delay", "0", "--data", dir)
-	cmd.Stdout = writer
-	a := startCommand(t, nil, cmd)
-	stacktest.Must(t, writer.Close())
-	stacktest.Must(t, reader.Close())
-	a.wantExit(t, 1)
-	wantEmpty(t, dir)
-	wantOneLine(t, a.errOut.String(), "broken pipe")
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		dir := newFolder(t)
+		reader, writer, err := os.Pipe()
+		stacktest.Must(t, err)
+		cmd := exec.Command(binary, "lab", "--engine", engine, "no-routing", "--delay", "0", "--data", dir)
+		cmd.Stdout = writer
+		a := startCommand(t, nil, cmd)
+		stacktest.Must(t, writer.Close())
+		stacktest.Must(t, reader.Close())
+		a.wantExit(t, 1)
+		wantEmpty(t, dir)
+		wantOneLine(t, a.errOut.String(), "broken pipe")
+	})
 }

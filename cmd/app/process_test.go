@@ -164,12 +164,6 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// needsServers skips the test where there are none to start.
-func needsServers(t *testing.T) {
-	t.Helper()
-	stacktest.Pair(t)
-}
-
 // newFolder returns a folder that the account of the servers can enter, which
 // t.TempDir is not.
 func newFolder(t *testing.T) string {

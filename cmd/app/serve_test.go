@@ -21,9 +21,9 @@ import (
 const password = "hunter2"
 
 // configured is the environment of a site on a database of the shared servers.
-func configured(t *testing.T) (environment, *stack.Stack, string) {
+func configured(t *testing.T, engine string) (environment, *stack.Stack, string) {
 	t.Helper()
-	servers := stacktest.Pair(t)
+	servers := stacktest.Pair(t, engine)
 	database := stacktest.Database(t, servers)
 	env := environment{
 		"DATABASE_PRIMARY_URL":  servers.Primary().URL(database),
@@ -54,97 +54,105 @@ func (a *app) serving(t *testing.T) (addr string) {
 }
 
 func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
-	env, _, _ := configured(t)
-	stdout, stderr := runs(t, env, 1, "serve")
-	wantOneLine(t, stderr, "the primary's schema is not up to date: run app migrate first")
-	if stdout != "" {
-		t.Errorf("stdout is %q", stdout)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, _, _ := configured(t, engine)
+		stdout, stderr := runs(t, env, 1, "serve")
+		wantOneLine(t, stderr, "the primary's schema is not up to date: run app migrate first")
+		if stdout != "" {
+			t.Errorf("stdout is %q", stdout)
+		}
+	})
 }
 
 func TestMigrateThenServe(t *testing.T) {
-	env, servers, _ := configured(t)
-	for _, want := range []string{"applied 00001_posts.sql\napplied 00002_people.sql\n", "nothing to do\n"} {
-		if stdout, _ := runs(t, env, 0, "migrate"); stdout != want {
-			t.Errorf("migrate prints %q, want %q", stdout, want)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, servers, _ := configured(t, engine)
+		for _, want := range []string{"applied 00001_posts.sql\napplied 00002_people.sql\n", "nothing to do\n"} {
+			if stdout, _ := runs(t, env, 0, "migrate"); stdout != want {
+				t.Errorf("migrate prints %q, want %q", stdout, want)
+			}
 		}
-	}
-	stacktest.Applied(t, servers)
+		stacktest.Applied(t, servers)
 
-	site := start(t, env, "serve")
-	addr := site.serving(t)
-	resume := stacktest.Pause(t, servers)
-	visitor := newBrowser(t, "http://"+addr).signUp(t)
-	post := visitor.submit(t, "/posts/new", "First")
-	if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
-		t.Errorf("before the replica has applied it the page shows %+v, want %+v", got, want)
-	}
-	resume()
-	stacktest.Applied(t, servers)
-	if got, want := visitor.see(t, post), (seen{"First", "2", "commit reached"}); got != want {
-		t.Errorf("once the replica has applied it the page shows %+v, want %+v", got, want)
-	}
+		site := start(t, env, "serve")
+		addr := site.serving(t)
+		resume := stacktest.Pause(t, servers)
+		visitor := newBrowser(t, "http://"+addr).signUp(t)
+		post := visitor.submit(t, "/posts/new", "First")
+		if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
+			t.Errorf("before the replica has applied it the page shows %+v, want %+v", got, want)
+		}
+		resume()
+		stacktest.Applied(t, servers)
+		if got, want := visitor.see(t, post), (seen{"First", "2", "commit reached"}); got != want {
+			t.Errorf("once the replica has applied it the page shows %+v, want %+v", got, want)
+		}
 
-	const states = "server 1 (primary): up\nserver 2 (replica): up\n"
-	if stdout, _ := runs(t, nil, 0, "healthcheck", "--addr", addr); stdout != states {
-		t.Errorf("healthcheck prints %q, want %q", stdout, states)
-	}
-	if stdout, _ := runs(t, environment{"ADDR": addr}, 0, "healthcheck"); stdout != states {
-		t.Errorf("healthcheck with ADDR prints %q, want %q", stdout, states)
-	}
+		const states = "server 1 (primary): up\nserver 2 (replica): up\n"
+		if stdout, _ := runs(t, nil, 0, "healthcheck", "--addr", addr); stdout != states {
+			t.Errorf("healthcheck prints %q, want %q", stdout, states)
+		}
+		if stdout, _ := runs(t, environment{"ADDR": addr}, 0, "healthcheck"); stdout != states {
+			t.Errorf("healthcheck with ADDR prints %q, want %q", stdout, states)
+		}
 
-	_, stderr := runs(t, env.with(environment{"ADDR": addr}), 1, "serve")
-	wantOneLine(t, lastLine(stderr), "ADDR: listen tcp "+addr)
+		_, stderr := runs(t, env.with(environment{"ADDR": addr}), 1, "serve")
+		wantOneLine(t, lastLine(stderr), "ADDR: listen tcp "+addr)
 
-	site.signal(t, syscall.SIGTERM)
-	site.wantExit(t, 0)
-	_, stderr = runs(t, nil, 1, "healthcheck", "--addr", addr)
-	wantOneLine(t, stderr, "connection refused")
+		site.signal(t, syscall.SIGTERM)
+		site.wantExit(t, 0)
+		_, stderr = runs(t, nil, 1, "healthcheck", "--addr", addr)
+		wantOneLine(t, stderr, "connection refused")
+	})
 }
 
 // The app may run in any number of processes: what one has written, all know.
 func TestMarkerCountsInEveryProcess(t *testing.T) {
-	env, servers, _ := configured(t)
-	runs(t, env, 0, "migrate")
-	stacktest.Applied(t, servers)
-	stacktest.Pause(t, servers)
-	first, second := start(t, env, "serve"), start(t, env, "serve")
-	visitor := newBrowser(t, "http://"+first.serving(t)).signUp(t)
-	post := visitor.submit(t, "/posts/new", "First")
-	visitor.site = "http://" + second.serving(t)
-	if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
-		t.Errorf("the other process shows %+v, want %+v", got, want)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, servers, _ := configured(t, engine)
+		runs(t, env, 0, "migrate")
+		stacktest.Applied(t, servers)
+		stacktest.Pause(t, servers)
+		first, second := start(t, env, "serve"), start(t, env, "serve")
+		visitor := newBrowser(t, "http://"+first.serving(t)).signUp(t)
+		post := visitor.submit(t, "/posts/new", "First")
+		visitor.site = "http://" + second.serving(t)
+		if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
+			t.Errorf("the other process shows %+v, want %+v", got, want)
+		}
+	})
 }
 
 func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
-	env, servers, _ := configured(t)
-	runs(t, env, 0, "migrate")
-	stacktest.Applied(t, servers)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	stacktest.Must(t, err)
-	metrics := listener.Addr().String()
-	stacktest.Must(t, listener.Close())
-	site := start(t, env.with(environment{"METRICS_ADDR": metrics}), "serve")
-	addr := site.serving(t)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, servers, _ := configured(t, engine)
+		runs(t, env, 0, "migrate")
+		stacktest.Applied(t, servers)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		stacktest.Must(t, err)
+		metrics := listener.Addr().String()
+		stacktest.Must(t, listener.Close())
+		site := start(t, env.with(environment{"METRICS_ADDR": metrics}), "serve")
+		addr := site.serving(t)
 
-	eventually(t, "the metrics are served", func() bool {
-		response, err := http.Get("http://" + metrics + "/metrics")
-		if err != nil {
-			return false
+		eventually(t, "the metrics are served", func() bool {
+			response, err := http.Get("http://" + metrics + "/metrics")
+			if err != nil {
+				return false
+			}
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			return err == nil && strings.Contains(string(text), `freshread_server_up{cluster="main",role="replica",server="2"} 1`)
+		})
+		response, err := newBrowser(t, "http://"+addr).client.Get("http://" + addr + "/metrics")
+		stacktest.Must(t, err)
+		response.Body.Close()
+		if got := response.Header.Get("Location"); got != "/login?next=%2Fmetrics" {
+			t.Errorf("on the site's own address the metrics are answered with %s to %q", response.Status, got)
 		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		return err == nil && strings.Contains(string(text), `freshread_server_up{cluster="main",role="replica",server="2"} 1`)
+		site.signal(t, syscall.SIGTERM)
+		site.wantExit(t, 0)
 	})
-	response, err := newBrowser(t, "http://"+addr).client.Get("http://" + addr + "/metrics")
-	stacktest.Must(t, err)
-	response.Body.Close()
-	if got := response.Header.Get("Location"); got != "/login?next=%2Fmetrics" {
-		t.Errorf("on the site's own address the metrics are answered with %s to %q", response.Status, got)
-	}
-	site.signal(t, syscall.SIGTERM)
-	site.wantExit(t, 0)
 }
 
 func lastLine(text string) string {
@@ -168,53 +176,55 @@ func TestHealthcheckFailsWhileTheSiteIsNotReady(t *testing.T) {
 }
 
 func TestRequestUnderWayIsFinishedAfterSIGTERM(t *testing.T) {
-	env, servers, database := configured(t)
-	runs(t, env, 0, "migrate")
-	site := start(t, env, "serve")
-	addr := site.serving(t)
-	visitor := newBrowser(t, "http://"+addr).signUp(t)
-	post := visitor.submit(t, "/posts/new", "First")
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, servers, database := configured(t, engine)
+		runs(t, env, 0, "migrate")
+		site := start(t, env, "serve")
+		addr := site.serving(t)
+		visitor := newBrowser(t, "http://"+addr).signUp(t)
+		post := visitor.submit(t, "/posts/new", "First")
 
-	primary := openPrimary(t, servers, database)
-	lock, err := primary.Begin()
-	stacktest.Must(t, err)
-	defer lock.Rollback()
-	_, err = lock.Exec(`SELECT FROM posts FOR UPDATE`)
-	stacktest.Must(t, err)
+		primary := openPrimary(t, servers, database)
+		lock, err := primary.Begin()
+		stacktest.Must(t, err)
+		defer lock.Rollback()
+		_, err = lock.Exec(`SELECT FROM posts FOR UPDATE`)
+		stacktest.Must(t, err)
 
-	answer := make(chan string, 1)
-	go func() {
-		response, err := visitor.send(post, url.Values{"title": {"Second"}, "body": {"Text"}})
-		if err != nil {
-			answer <- err.Error()
-			return
+		answer := make(chan string, 1)
+		go func() {
+			response, err := visitor.send(post, url.Values{"title": {"Second"}, "body": {"Text"}})
+			if err != nil {
+				answer <- err.Error()
+				return
+			}
+			answer <- response.Status
+		}()
+		eventually(t, "the save waits for the lock", func() bool {
+			var waiting int
+			stacktest.Must(t, primary.QueryRow(`SELECT count(*) FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+			return waiting == 1
+		})
+		site.signal(t, syscall.SIGTERM)
+		eventually(t, "the site takes no more requests", func() bool {
+			conn, err := net.Dial("tcp", addr)
+			if err == nil {
+				conn.Close()
+			}
+			return err != nil
+		})
+		stacktest.Must(t, lock.Rollback())
+		if got, want := <-answer, "303 See Other"; got != want {
+			t.Errorf("the save is answered with %q, want %q", got, want)
 		}
-		answer <- response.Status
-	}()
-	eventually(t, "the save waits for the lock", func() bool {
-		var waiting int
-		stacktest.Must(t, primary.QueryRow(`SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
-		return waiting == 1
-	})
-	site.signal(t, syscall.SIGTERM)
-	eventually(t, "the site takes no more requests", func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
+		site.wantExit(t, 0)
+		var title string
+		stacktest.Must(t, primary.QueryRow(`SELECT title FROM posts`).Scan(&title))
+		if title != "Second" {
+			t.Errorf("the title is %q", title)
 		}
-		return err != nil
 	})
-	stacktest.Must(t, lock.Rollback())
-	if got, want := <-answer, "303 See Other"; got != want {
-		t.Errorf("the save is answered with %q, want %q", got, want)
-	}
-	site.wantExit(t, 0)
-	var title string
-	stacktest.Must(t, primary.QueryRow(`SELECT title FROM posts`).Scan(&title))
-	if title != "Second" {
-		t.Errorf("the title is %q", title)
-	}
 }
 
 func openPrimary(t *testing.T, servers *stack.Stack, database string) *sql.DB {
@@ -281,29 +291,31 @@ func TestServeNamesWhatIsMissing(t *testing.T) {
 }
 
 func TestErrorsHideThePassword(t *testing.T) {
-	env, servers, database := configured(t)
-	wrong := "postgres://app:" + password + "@" + servers.Primary().Addr() + "/" + database
-	nobody := "postgres://app:" + password + "@127.0.0.1:1/" + database
-	for _, primary := range []string{wrong, nobody} {
-		for _, command := range []string{"serve", "migrate"} {
-			stdout, stderr := runs(t, env.with(environment{"DATABASE_PRIMARY_URL": primary}), 1, command)
-			if !strings.Contains(stderr, "check primary") {
-				t.Errorf("app %s says %q", command, stderr)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, servers, database := configured(t, engine)
+		wrong := "postgres://app:" + password + "@" + servers.Primary().Addr() + "/" + database
+		nobody := "postgres://app:" + password + "@127.0.0.1:1/" + database
+		for _, primary := range []string{wrong, nobody} {
+			for _, command := range []string{"serve", "migrate"} {
+				stdout, stderr := runs(t, env.with(environment{"DATABASE_PRIMARY_URL": primary}), 1, command)
+				if !strings.Contains(stderr, "check primary") {
+					t.Errorf("app %s says %q", command, stderr)
+				}
+				wantNoPassword(t, stdout+stderr)
 			}
-			wantNoPassword(t, stdout+stderr)
 		}
-	}
 
-	// A replica that cannot be reached is logged.
-	runs(t, env, 0, "migrate")
-	site := start(t, env.with(environment{"DATABASE_REPLICA_URLS": nobody + "," + wrong}), "serve")
-	site.serving(t)
-	if got := strings.Count(site.errOut.String(), "replica cannot be reached"); got != 2 {
-		t.Errorf("%d replicas cannot be reached, want 2", got)
-	}
-	site.signal(t, os.Interrupt)
-	site.wantExit(t, 0)
-	wantNoPassword(t, site.errOut.String())
+		// A replica that cannot be reached is logged.
+		runs(t, env, 0, "migrate")
+		site := start(t, env.with(environment{"DATABASE_REPLICA_URLS": nobody + "," + wrong}), "serve")
+		site.serving(t)
+		if got := strings.Count(site.errOut.String(), "replica cannot be reached"); got != 2 {
+			t.Errorf("%d replicas cannot be reached, want 2", got)
+		}
+		site.signal(t, os.Interrupt)
+		site.wantExit(t, 0)
+		wantNoPassword(t, site.errOut.String())
+	})
 }
 
 func wantNoPassword(t *testing.T, text string) {

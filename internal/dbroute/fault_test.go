@@ -18,29 +18,31 @@ import (
 )
 
 func TestReplicaGoneInMidRead(t *testing.T) {
-	servers := stacktest.Start(t, 1)
-	e := newEnvOn(t, servers)
-	ctx, scope := e.request(dbroute.Marker{})
-	runs := 0
-	var text string
-	stacktest.Must(t, e.Read(ctx, "notes.Text", func(q dbroute.Querier) error {
-		if runs++; runs == 1 {
-			stacktest.Must(t, servers.Replicas()[0].Kill(ctx))
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, servers)
+		ctx, scope := e.request(dbroute.Marker{})
+		runs := 0
+		var text string
+		stacktest.Must(t, e.Read(ctx, "notes.Text", func(q dbroute.Querier) error {
+			if runs++; runs == 1 {
+				stacktest.Must(t, servers.Replicas()[0].Kill(ctx))
+			}
+			return q.QueryRowContext(ctx, `SELECT text FROM notes WHERE id = 1`).Scan(&text)
+		}))
+		if runs != 2 || text != "old" {
+			t.Errorf("read %q in %d runs", text, runs)
 		}
-		return q.QueryRowContext(ctx, `SELECT text FROM notes WHERE id = 1`).Scan(&text)
-	}))
-	if runs != 2 || text != "old" {
-		t.Errorf("read %q in %d runs", text, runs)
-	}
-	e.want(ctx, "old", 1, dbroute.ReplicaFailed)
-	if n := len(scope.Accesses()); n != 2 {
-		t.Errorf("%d accesses are shown, want the 2 that answered", n)
-	}
-	down, _ := e.request(dbroute.Marker{})
-	e.want(down, "old", 1, dbroute.NoReplica)
+		e.want(ctx, "old", 1, dbroute.ReplicaFailed)
+		if n := len(scope.Accesses()); n != 2 {
+			t.Errorf("%d accesses are shown, want the 2 that answered", n)
+		}
+		down, _ := e.request(dbroute.Marker{})
+		e.want(down, "old", 1, dbroute.NoReplica)
 
-	stacktest.Must(t, servers.Replicas()[0].Start(stacktest.Context(t)))
-	e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+		stacktest.Must(t, servers.Replicas()[0].Start(stacktest.Context(t)))
+		e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+	})
 }
 
 // wantEventually sends requests until one sees want.
@@ -57,71 +59,77 @@ func (e *env) wantEventually(m dbroute.Marker, want seen) {
 }
 
 func TestReplicationStoppedForGood(t *testing.T) {
-	servers := stacktest.Start(t, 1)
-	e := newEnvOn(t, servers)
-	e.pause()
-	marker := e.markerOf("new")
-	stacktest.Must(t, servers.Replicas()[0].Stop(stacktest.Context(t)))
-	for range 3 {
-		ctx, _ := e.request(marker)
-		if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
-			t.Errorf("the writer read %+v", got)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, servers)
+		e.pause()
+		marker := e.markerOf("new")
+		stacktest.Must(t, servers.Replicas()[0].Stop(stacktest.Context(t)))
+		for range 3 {
+			ctx, _ := e.request(marker)
+			if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
+				t.Errorf("the writer read %+v", got)
+			}
+			other, _ := e.request(dbroute.Marker{})
+			if got := e.see(other); got.Server != 1 {
+				t.Errorf("another read %+v", got)
+			}
 		}
-		other, _ := e.request(dbroute.Marker{})
-		if got := e.see(other); got.Server != 1 {
-			t.Errorf("another read %+v", got)
-		}
-	}
+	})
 }
 
 func TestReachedIsAskedOnce(t *testing.T) {
-	e := newEnv(t)
-	c := openCluster(t, e.config)
-	spy := c.Spy()
-	e.Cluster = c
-	marker := e.markerOf("new")
-	e.applied()
-	for range 10 {
-		ctx, _ := e.request(marker)
-		e.want(ctx, "new", 2, dbroute.CommitReached)
-	}
-	if n := spy.Asked.Load(); n != 1 {
-		t.Errorf("the replica was asked %d times", n)
-	}
-	other, _ := e.request(dbroute.Marker{})
-	e.want(other, "new", 2, dbroute.NoPendingCommit)
-	if n := spy.Asked.Load(); n != 1 {
-		t.Error("a client that wrote nothing has cost a question")
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		c := openCluster(t, e.config)
+		spy := c.Spy()
+		e.Cluster = c
+		marker := e.markerOf("new")
+		e.applied()
+		for range 10 {
+			ctx, _ := e.request(marker)
+			e.want(ctx, "new", 2, dbroute.CommitReached)
+		}
+		if n := spy.Asked.Load(); n != 1 {
+			t.Errorf("the replica was asked %d times", n)
+		}
+		other, _ := e.request(dbroute.Marker{})
+		e.want(other, "new", 2, dbroute.NoPendingCommit)
+		if n := spy.Asked.Load(); n != 1 {
+			t.Error("a client that wrote nothing has cost a question")
+		}
+	})
 }
 
 // A standby that restarts may come back at an earlier position. One that
 // crashes restarts in the same postmaster.
 func TestRestartedReplicaHasToBeAskedAgain(t *testing.T) {
-	servers := stacktest.Start(t, 1)
-	e := newEnvOn(t, servers)
-	e.Cluster = openCluster(t, e.config)
-	spy := e.Spy()
-	marker := e.markerOf("new")
-	e.applied()
-	for name, restart := range map[string]func(){
-		"restart": func() { stacktest.Must(t, servers.Replicas()[0].Restart(stacktest.Context(t))) },
-		"crash":   func() { e.crashBackend(servers.Replicas()[0]) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
-			restart()
-			asked := spy.Asked.Load()
-			ctx, _ := e.request(marker)
-			if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
-				t.Errorf("decided by what the replica had reached before: %+v", got)
-			}
-			e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
-			if spy.Asked.Load() == asked {
-				t.Error("the replica was not asked again")
-			}
-		})
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, servers)
+		e.Cluster = openCluster(t, e.config)
+		spy := e.Spy()
+		marker := e.markerOf("new")
+		e.applied()
+		for name, restart := range map[string]func(){
+			"restart": func() { stacktest.Must(t, servers.Replicas()[0].Restart(stacktest.Context(t))) },
+			"crash":   func() { e.crashBackend(servers.Replicas()[0]) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+				restart()
+				asked := spy.Asked.Load()
+				ctx, _ := e.request(marker)
+				if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
+					t.Errorf("decided by what the replica had reached before: %+v", got)
+				}
+				e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+				if spy.Asked.Load() == asked {
+					t.Error("the replica was not asked again")
+				}
+			})
+		}
+	})
 }
 
 // crashBackend kills a process of a server, and returns when the server has
@@ -147,36 +155,40 @@ func (e *env) crashBackend(s *stack.Server) {
 }
 
 func TestCheckThatFailsMeansPrimary(t *testing.T) {
-	e := newEnv(t)
-	marker := e.markerOf("new")
-	e.applied()
-	cfg := e.config
-	cfg.CheckTimeout = time.Nanosecond
-	e.Cluster = openCluster(t, cfg)
-	ctx, _ := e.request(marker)
-	e.want(ctx, "new", 1, dbroute.CheckFailed)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		marker := e.markerOf("new")
+		e.applied()
+		cfg := e.config
+		cfg.CheckTimeout = time.Nanosecond
+		e.Cluster = openCluster(t, cfg)
+		ctx, _ := e.request(marker)
+		e.want(ctx, "new", 1, dbroute.CheckFailed)
+	})
 }
 
 func TestFailedCaptureMeansUnknown(t *testing.T) {
-	e := newEnv(t)
-	e.Cluster = openCluster(t, e.config)
-	spy := e.Spy()
-	resume := e.pause()
-	spy.FailCapture.Store(true)
-	ctx, scope := e.request(dbroute.Marker{})
-	e.write(ctx, "new")
-	unknown := scope.Outcome().Marker
-	if !unknown.Unknown || unknown.Written.IsZero() {
-		t.Fatalf("marker is %+v", unknown)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.Cluster = openCluster(t, e.config)
+		spy := e.Spy()
+		resume := e.pause()
+		spy.FailCapture.Store(true)
+		ctx, scope := e.request(dbroute.Marker{})
+		e.write(ctx, "new")
+		unknown := scope.Outcome().Marker
+		if !unknown.Unknown || unknown.Written.IsZero() {
+			t.Fatalf("marker is %+v", unknown)
+		}
 
-	still, scope := e.request(unknown) // the primary's position cannot be had yet
-	e.want(still, "new", 1, dbroute.UnknownMarker)
-	if o := scope.Outcome(); o.Changed || o.Settled {
-		t.Errorf("outcome is %+v", o)
-	}
-	spy.FailCapture.Store(false)
-	e.wantHealed(unknown, resume)
+		still, scope := e.request(unknown) // the primary's position cannot be had yet
+		e.want(still, "new", 1, dbroute.UnknownMarker)
+		if o := scope.Outcome(); o.Changed || o.Settled {
+			t.Errorf("outcome is %+v", o)
+		}
+		spy.FailCapture.Store(false)
+		e.wantHealed(unknown, resume)
+	})
 }
 
 // wantHealed expects one request with an unknown marker to replace it by one
@@ -198,24 +210,26 @@ func (e *env) wantHealed(unknown dbroute.Marker, resume func()) {
 }
 
 func TestCommitOfUnknownOutcome(t *testing.T) {
-	e := newEnv(t)
-	proxy := newCutter(t, e.stack.Primary().Addr())
-	cfg := e.config
-	cfg.Primary = proxy.url(t, cfg.Primary)
-	e.Cluster = openCluster(t, cfg)
-	resume := e.pause()
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		proxy := newCutter(t, e.stack.Primary().Addr())
+		cfg := e.config
+		cfg.Primary = proxy.url(t, cfg.Primary)
+		e.Cluster = openCluster(t, cfg)
+		resume := e.pause()
 
-	proxy.armed.Store(true)
-	ctx, scope := e.request(dbroute.Marker{})
-	err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
-		return err
+		proxy.armed.Store(true)
+		ctx, scope := e.request(dbroute.Marker{})
+		err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
+			return err
+		})
+		if !errors.Is(err, dbroute.ErrCommitUnknown) {
+			t.Fatalf("got %v", err)
+		}
+		e.want(ctx, "new", 1, dbroute.AfterWrite)
+		e.wantHealed(scope.Outcome().Marker, resume)
 	})
-	if !errors.Is(err, dbroute.ErrCommitUnknown) {
-		t.Fatalf("got %v", err)
-	}
-	e.want(ctx, "new", 1, dbroute.AfterWrite)
-	e.wantHealed(scope.Outcome().Marker, resume)
 }
 
 // cutter is a proxy that, once armed, lets the next COMMIT pass and cuts the
@@ -285,37 +299,39 @@ func (c *cutter) serve(client net.Conn, target string) {
 
 // After a failover that lost commits, the same position is another commit.
 func TestOtherTimelineIsUnknown(t *testing.T) {
-	servers := stacktest.Start(t, 2)
-	e := newEnvOn(t, servers)
-	ctx := stacktest.Context(t)
-	old, promoted := servers.Primary(), servers.Replicas()[0]
-	for _, r := range servers.Replicas() {
-		stacktest.Must(t, r.Stop(ctx))
-	}
-	lost := e.markerOf("lost")
-	stacktest.Must(t, old.Kill(ctx))
-	for _, r := range servers.Replicas() {
-		stacktest.Must(t, r.Start(ctx))
-	}
-	stacktest.Must(t, promoted.Promote(ctx))
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 2)
+		e := newEnvOn(t, servers)
+		ctx := stacktest.Context(t)
+		old, promoted := servers.Primary(), servers.Replicas()[0]
+		for _, r := range servers.Replicas() {
+			stacktest.Must(t, r.Stop(ctx))
+		}
+		lost := e.markerOf("lost")
+		stacktest.Must(t, old.Kill(ctx))
+		for _, r := range servers.Replicas() {
+			stacktest.Must(t, r.Start(ctx))
+		}
+		stacktest.Must(t, promoted.Promote(ctx))
 
-	cfg, database := e.config, databaseOf(t, e)
-	follower := servers.Replicas()[0]
-	cfg.Primary, cfg.Replicas = promoted.URL(database), []string{follower.URL(database)}
-	e.Cluster = openCluster(t, cfg)
-	e.exec(`INSERT INTO notes (text) SELECT repeat('x', 100) FROM generate_series(1, 1000)`) // past the lost position
-	e.applied()
-	now, err := e.LastCommitID(ctx)
-	stacktest.Must(t, err)
-	if merged, err := e.MergeCommitIDs(now, lost.Commit); err == nil {
-		t.Errorf("%v and %v were merged to %v", now, lost.Commit, merged)
-	}
+		cfg, database := e.config, databaseOf(t, e)
+		follower := servers.Replicas()[0]
+		cfg.Primary, cfg.Replicas = promoted.URL(database), []string{follower.URL(database)}
+		e.Cluster = openCluster(t, cfg)
+		e.exec(`INSERT INTO notes (text) SELECT repeat('x', 100) FROM generate_series(1, 1000)`) // past the lost position
+		e.applied()
+		now, err := e.LastCommitID(ctx)
+		stacktest.Must(t, err)
+		if merged, err := e.MergeCommitIDs(now, lost.Commit); err == nil {
+			t.Errorf("%v and %v were merged to %v", now, lost.Commit, merged)
+		}
 
-	request, scope := e.request(lost)
-	e.want(request, "old", promoted.ID(), dbroute.UnknownMarker)
-	o := scope.Outcome()
-	if !o.Changed || o.Marker.Unknown {
-		t.Fatalf("outcome is %+v", o)
-	}
-	e.wantEventually(o.Marker, seen{"old", follower.ID(), dbroute.CommitReached})
+		request, scope := e.request(lost)
+		e.want(request, "old", promoted.ID(), dbroute.UnknownMarker)
+		o := scope.Outcome()
+		if !o.Changed || o.Marker.Unknown {
+			t.Fatalf("outcome is %+v", o)
+		}
+		e.wantEventually(o.Marker, seen{"old", follower.ID(), dbroute.CommitReached})
+	})
 }

@@ -72,19 +72,21 @@ func (e *env) traffic() (stop func()) {
 }
 
 func TestReplicaKilledUnderTraffic(t *testing.T) {
-	servers := stacktest.Start(t, 2)
-	e := newEnvOn(t, servers)
-	e.watched()
-	stop := e.traffic()
-	e.wantMoreReadsBy(2)
-	e.wantMoreReadsBy(3)
-	stacktest.Must(t, servers.Replicas()[0].Kill(stacktest.Context(t)))
-	e.wantState(1, dbroute.Down)
-	e.wantMoreReadsBy(3)
-	stacktest.Must(t, servers.Replicas()[0].Start(stacktest.Context(t)))
-	e.wantState(1, dbroute.Up)
-	e.wantMoreReadsBy(2)
-	stop()
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 2)
+		e := newEnvOn(t, servers)
+		e.watched()
+		stop := e.traffic()
+		e.wantMoreReadsBy(2)
+		e.wantMoreReadsBy(3)
+		stacktest.Must(t, servers.Replicas()[0].Kill(stacktest.Context(t)))
+		e.wantState(1, dbroute.Down)
+		e.wantMoreReadsBy(3)
+		stacktest.Must(t, servers.Replicas()[0].Start(stacktest.Context(t)))
+		e.wantState(1, dbroute.Up)
+		e.wantMoreReadsBy(2)
+		stop()
+	})
 }
 
 // wantMoreReadsBy waits until a server has run another read of the traffic.
@@ -157,157 +159,171 @@ func (p *stallable) pump(from, to net.Conn) {
 }
 
 func TestHangingReplicaCostsOneShortTimeout(t *testing.T) {
-	e := newEnv(t)
-	proxy := newStallable(t, e.stack.Replicas()[0].Addr())
-	e.watched(func(cfg *dbroute.Config) {
-		c := &cutter{listener: proxy.Listener}
-		cfg.Replicas = []string{c.url(t, cfg.Replicas[0])}
-	})
-	ctx, _ := e.request(dbroute.Marker{})
-	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		proxy := newStallable(t, e.stack.Replicas()[0].Addr())
+		e.watched(func(cfg *dbroute.Config) {
+			c := &cutter{listener: proxy.Listener}
+			cfg.Replicas = []string{c.url(t, cfg.Replicas[0])}
+		})
+		ctx, _ := e.request(dbroute.Marker{})
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
 
-	proxy.gate.Lock()
-	start := time.Now()
-	hanging, _ := e.request(dbroute.Marker{})
-	e.want(hanging, "old", 1, dbroute.ReplicaFailed)
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the read took %v", took)
-	}
-	e.wantState(1, dbroute.Down)
-	next, _ := e.request(dbroute.Marker{})
-	e.want(next, "old", 1, dbroute.NoReplica)
-	proxy.gate.Unlock()
-	e.wantState(1, dbroute.Up)
-	e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+		proxy.gate.Lock()
+		start := time.Now()
+		hanging, _ := e.request(dbroute.Marker{})
+		e.want(hanging, "old", 1, dbroute.ReplicaFailed)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("the read took %v", took)
+		}
+		e.wantState(1, dbroute.Down)
+		next, _ := e.request(dbroute.Marker{})
+		e.want(next, "old", 1, dbroute.NoReplica)
+		proxy.gate.Unlock()
+		e.wantState(1, dbroute.Up)
+		e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+	})
 }
 
 func TestReplicaTooFarBehindIsTakenOut(t *testing.T) {
-	e := newEnv(t)
-	e.watched(func(cfg *dbroute.Config) { cfg.MaxReplicaLag = 200 * time.Millisecond })
-	resume := e.pause()
-	e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
-	e.wantState(1, dbroute.Behind)
-	if s := e.Status()[1]; s.Lag < 200*time.Millisecond || s.Behind <= 0 {
-		t.Errorf("status is %+v", s)
-	}
-	ctx, _ := e.request(dbroute.Marker{})
-	e.want(ctx, "new", 1, dbroute.NoReplica)
-	resume()
-	e.wantState(1, dbroute.Up)
-	ctx, _ = e.request(dbroute.Marker{})
-	e.want(ctx, "new", 2, dbroute.NoPendingCommit)
-	caughtUp := func() bool { s := e.Status()[1]; return s.Lag == 0 && s.Behind == 0 }
-	for ctx := stacktest.Context(t); !caughtUp(); time.Sleep(5 * time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatalf("status is %+v", e.Status()[1])
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.watched(func(cfg *dbroute.Config) { cfg.MaxReplicaLag = 200 * time.Millisecond })
+		resume := e.pause()
+		e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+		e.wantState(1, dbroute.Behind)
+		if s := e.Status()[1]; s.Lag < 200*time.Millisecond || s.Behind <= 0 {
+			t.Errorf("status is %+v", s)
 		}
-	}
+		ctx, _ := e.request(dbroute.Marker{})
+		e.want(ctx, "new", 1, dbroute.NoReplica)
+		resume()
+		e.wantState(1, dbroute.Up)
+		ctx, _ = e.request(dbroute.Marker{})
+		e.want(ctx, "new", 2, dbroute.NoPendingCommit)
+		caughtUp := func() bool { s := e.Status()[1]; return s.Lag == 0 && s.Behind == 0 }
+		for ctx := stacktest.Context(t); !caughtUp(); time.Sleep(5 * time.Millisecond) {
+			if ctx.Err() != nil {
+				t.Fatalf("status is %+v", e.Status()[1])
+			}
+		}
+	})
 }
 
 // A replica that comes back with older data, as a rebuilt one may, is not read
 // before it has reached what the primary had when it was found.
 func TestReplicaThatComesBackOldHasToCatchUp(t *testing.T) {
-	servers := stacktest.Start(t, 1)
-	e := newEnvOn(t, servers)
-	e.watched()
-	replica := servers.Replicas()[0]
-	stacktest.Must(t, replica.Stop(stacktest.Context(t)))
-	e.wantState(1, dbroute.Down)
-	e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
-	stacktest.Must(t, replica.SetDelay(stacktest.Context(t), time.Hour))
-	stacktest.Must(t, replica.Start(stacktest.Context(t)))
-	e.wantState(1, dbroute.Joining)
-	for range 20 {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, servers)
+		e.watched()
+		replica := servers.Replicas()[0]
+		stacktest.Must(t, replica.Stop(stacktest.Context(t)))
+		e.wantState(1, dbroute.Down)
+		e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+		stacktest.Must(t, replica.SetDelay(stacktest.Context(t), time.Hour))
+		stacktest.Must(t, replica.Start(stacktest.Context(t)))
+		e.wantState(1, dbroute.Joining)
+		for range 20 {
+			ctx, _ := e.request(dbroute.Marker{})
+			e.want(ctx, "new", 1, dbroute.NoReplica)
+		}
+		stacktest.Must(t, replica.SetDelay(stacktest.Context(t), 0))
+		e.wantState(1, dbroute.Up)
 		ctx, _ := e.request(dbroute.Marker{})
-		e.want(ctx, "new", 1, dbroute.NoReplica)
-	}
-	stacktest.Must(t, replica.SetDelay(stacktest.Context(t), 0))
-	e.wantState(1, dbroute.Up)
-	ctx, _ := e.request(dbroute.Marker{})
-	e.want(ctx, "new", 2, dbroute.NoPendingCommit)
+		e.want(ctx, "new", 2, dbroute.NoPendingCommit)
+	})
 }
 
 func TestPrimaryThatRestartedIsRedialled(t *testing.T) {
-	servers := stacktest.Start(t, 1)
-	e := newEnvOn(t, servers)
-	e.watched()
-	pool := func() { // as many connections as there are goroutines, and idle afterwards
-		var wg sync.WaitGroup
-		for range 10 {
-			wg.Go(func() {
-				err := e.Write(context.Background(), "w", func(ctx context.Context, tx *dbroute.Tx) error {
-					_, err := tx.ExecContext(ctx, `SELECT pg_sleep(0.05)`)
-					return err
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, servers)
+		e.watched()
+		pool := func() { // as many connections as there are goroutines, and idle afterwards
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() {
+					err := e.Write(context.Background(), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+						_, err := tx.ExecContext(ctx, `SELECT pg_sleep(0.05)`)
+						return err
+					})
+					if err != nil {
+						t.Error(err)
+					}
 				})
-				if err != nil {
-					t.Error(err)
-				}
-			})
+			}
+			wg.Wait()
 		}
-		wg.Wait()
-	}
-	pool()
-	pool() // the driver pings a connection before its first reuse, and not before the next
-	stacktest.Must(t, servers.Primary().Stop(stacktest.Context(t)))
-	e.wantState(0, dbroute.Down)
-	stacktest.Must(t, servers.Primary().Start(stacktest.Context(t)))
-	e.wantState(0, dbroute.Up)
-	pool()
+		pool()
+		pool() // the driver pings a connection before its first reuse, and not before the next
+		stacktest.Must(t, servers.Primary().Stop(stacktest.Context(t)))
+		e.wantState(0, dbroute.Down)
+		stacktest.Must(t, servers.Primary().Start(stacktest.Context(t)))
+		e.wantState(0, dbroute.Up)
+		pool()
+	})
 }
 
 // One replica is current and one is paused.
 func TestOneOfTwoReplicasIsLate(t *testing.T) {
-	servers := stacktest.Start(t, 2)
-	e := newEnvOn(t, servers)
-	e.watched()
-	stacktest.Must(t, servers.Replicas()[1].PauseApply(stacktest.Context(t)))
-	marker := e.markerOf("new")
-	e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
-	for n := range uint64(20) { // whichever replica is its own
-		ctx, scope := e.request(marker)
-		scope.Prefer(n)
-		e.want(ctx, "new", 2, dbroute.CommitReached)
-	}
-	other, scope := e.request(dbroute.Marker{})
-	scope.Prefer(1)
-	e.want(other, "old", 3, dbroute.NoPendingCommit)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 2)
+		e := newEnvOn(t, servers)
+		e.watched()
+		stacktest.Must(t, servers.Replicas()[1].PauseApply(stacktest.Context(t)))
+		marker := e.markerOf("new")
+		e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+		for n := range uint64(20) { // whichever replica is its own
+			ctx, scope := e.request(marker)
+			scope.Prefer(n)
+			e.want(ctx, "new", 2, dbroute.CommitReached)
+		}
+		other, scope := e.request(dbroute.Marker{})
+		scope.Prefer(1)
+		e.want(other, "old", 3, dbroute.NoPendingCommit)
+	})
 }
 
 func TestAtMostTwoReplicasAreAsked(t *testing.T) {
-	servers := stacktest.Start(t, 3)
-	e := newEnvOn(t, servers)
-	e.Cluster = openCluster(t, e.config)
-	spy := e.Spy()
-	e.pause()
-	marker := e.markerOf("new")
-	ctx, _ := e.request(marker)
-	e.want(ctx, "new", 1, dbroute.CommitNotReached)
-	if n := spy.Asked.Load(); n != 2 {
-		t.Errorf("%d replicas were asked", n)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 3)
+		e := newEnvOn(t, servers)
+		e.Cluster = openCluster(t, e.config)
+		spy := e.Spy()
+		e.pause()
+		marker := e.markerOf("new")
+		ctx, _ := e.request(marker)
+		e.want(ctx, "new", 1, dbroute.CommitNotReached)
+		if n := spy.Asked.Load(); n != 2 {
+			t.Errorf("%d replicas were asked", n)
+		}
+	})
 }
 
 func TestClientKeepsToItsReplica(t *testing.T) {
-	servers := stacktest.Start(t, 2)
-	e := newEnvOn(t, servers)
-	for n := range uint64(4) {
-		for range 3 {
-			ctx, scope := e.request(dbroute.Marker{})
-			scope.Prefer(n)
-			e.want(ctx, "old", int(2+n%2), dbroute.NoPendingCommit)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 2)
+		e := newEnvOn(t, servers)
+		for n := range uint64(4) {
+			for range 3 {
+				ctx, scope := e.request(dbroute.Marker{})
+				scope.Prefer(n)
+				e.want(ctx, "old", int(2+n%2), dbroute.NoPendingCommit)
+			}
 		}
-	}
-	stopReplica(t, servers, 0)
-	for range 3 { // its own is gone, so all of its reads are on the other
+		stopReplica(t, servers, 0)
+		for range 3 { // its own is gone, so all of its reads are on the other
+			ctx, scope := e.request(dbroute.Marker{})
+			scope.Prefer(0)
+			if got := e.see(ctx); got.Text != "old" || got.Server == 2 {
+				t.Errorf("read %+v", got)
+			}
+		}
 		ctx, scope := e.request(dbroute.Marker{})
 		scope.Prefer(0)
-		if got := e.see(ctx); got.Text != "old" || got.Server == 2 {
-			t.Errorf("read %+v", got)
-		}
-	}
-	ctx, scope := e.request(dbroute.Marker{})
-	scope.Prefer(0)
-	e.want(ctx, "old", 3, dbroute.NoPendingCommit)
+		e.want(ctx, "old", 3, dbroute.NoPendingCommit)
+	})
 }
 
 func stopReplica(t *testing.T, servers *stack.Stack, i int) {
@@ -317,77 +333,83 @@ func stopReplica(t *testing.T, servers *stack.Stack, i int) {
 
 // A replica that was promoted has a history of its own, and no lag to tell it by.
 func TestPromotedReplicaIsTakenOut(t *testing.T) {
-	servers := stacktest.Start(t, 1)
-	e := newEnvOn(t, servers)
-	e.watched()
-	ctx, _ := e.request(dbroute.Marker{})
-	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
-	stacktest.Must(t, servers.Replicas()[0].Promote(stacktest.Context(t)))
-	e.wantState(1, dbroute.Down)
-	if cause := e.Status()[1].Cause; !strings.Contains(cause, "is a primary, not a standby") {
-		t.Errorf("the cause is %q", cause)
-	}
-	ctx, _ = e.request(dbroute.Marker{})
-	e.want(ctx, "old", 1, dbroute.NoReplica)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, servers)
+		e.watched()
+		ctx, _ := e.request(dbroute.Marker{})
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+		stacktest.Must(t, servers.Replicas()[0].Promote(stacktest.Context(t)))
+		e.wantState(1, dbroute.Down)
+		if cause := e.Status()[1].Cause; !strings.Contains(cause, "is a primary, not a standby") {
+			t.Errorf("the cause is %q", cause)
+		}
+		ctx, _ = e.request(dbroute.Marker{})
+		e.want(ctx, "old", 1, dbroute.NoReplica)
+	})
 }
 
 // A primary that hangs ends no request by itself. After a while its connections
 // are closed, and whoever waits is told.
 func TestHangingPrimaryFailsWhoWaits(t *testing.T) {
-	e := newEnv(t)
-	proxy := newStallable(t, e.stack.Primary().Addr())
-	e.watched(func(cfg *dbroute.Config) {
-		c := &cutter{listener: proxy.Listener}
-		cfg.Primary = c.url(t, cfg.Primary)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		proxy := newStallable(t, e.stack.Primary().Addr())
+		e.watched(func(cfg *dbroute.Config) {
+			c := &cutter{listener: proxy.Listener}
+			cfg.Primary = c.url(t, cfg.Primary)
+		})
+		ctx, _ := e.request(dbroute.Marker{})
+		e.write(ctx, "new")
+		proxy.gate.Lock()
+		start := time.Now()
+		err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `SELECT 1`)
+			return err
+		})
+		if took := time.Since(start); !errors.Is(err, dbroute.ErrPrimaryUnavailable) || took > 20*time.Second {
+			t.Errorf("got %v after %v", err, took)
+		}
+		reader, _ := e.request(dbroute.Marker{})
+		if got := e.see(reader); got.Server != 2 {
+			t.Errorf("a reader without a marker reads %+v", got)
+		}
+		proxy.gate.Unlock()
+		e.wantState(0, dbroute.Up)
+		e.write(ctx, "newer")
 	})
-	ctx, _ := e.request(dbroute.Marker{})
-	e.write(ctx, "new")
-	proxy.gate.Lock()
-	start := time.Now()
-	err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-		_, err := tx.ExecContext(ctx, `SELECT 1`)
-		return err
-	})
-	if took := time.Since(start); !errors.Is(err, dbroute.ErrPrimaryUnavailable) || took > 20*time.Second {
-		t.Errorf("got %v after %v", err, took)
-	}
-	reader, _ := e.request(dbroute.Marker{})
-	if got := e.see(reader); got.Server != 2 {
-		t.Errorf("a reader without a marker reads %+v", got)
-	}
-	proxy.gate.Unlock()
-	e.wantState(0, dbroute.Up)
-	e.write(ctx, "newer")
 }
 
 // The address of the primary leads to a standby, which is then promoted.
 func TestAnotherPrimaryAtTheSameAddress(t *testing.T) {
-	servers := stacktest.Start(t, 1)
-	e := newEnvOn(t, servers)
-	proxy := newStallable(t, servers.Primary().Addr())
-	e.watched(func(cfg *dbroute.Config) {
-		c := &cutter{listener: proxy.Listener}
-		cfg.Primary, cfg.Replicas = c.url(t, cfg.Primary), nil
-	})
-	write := func(text string) error {
-		return e.Write(stacktest.Context(t), "notes.Set", func(ctx context.Context, tx *dbroute.Tx) error {
-			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
-			return err
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, servers)
+		proxy := newStallable(t, servers.Primary().Addr())
+		e.watched(func(cfg *dbroute.Config) {
+			c := &cutter{listener: proxy.Listener}
+			cfg.Primary, cfg.Replicas = c.url(t, cfg.Primary), nil
 		})
-	}
-	stacktest.Must(t, write("before"))
-	e.applied()
-	old, next := servers.Primary(), servers.Replicas()[0]
-	proxy.target.Store(next.Addr())
-	stacktest.Must(t, old.Kill(stacktest.Context(t)))
-	e.wantState(0, dbroute.Down)
-	if err := write("to a standby"); !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
-		t.Errorf("a write to a standby: %v", err)
-	}
-	stacktest.Must(t, next.Promote(stacktest.Context(t)))
-	e.wantState(0, dbroute.Up)
-	stacktest.Must(t, write("after"))
-	if got, want := e.see(stacktest.Context(t)), (seen{"after", next.ID(), ""}); got != want {
-		t.Errorf("read %+v, want %+v", got, want)
-	}
+		write := func(text string) error {
+			return e.Write(stacktest.Context(t), "notes.Set", func(ctx context.Context, tx *dbroute.Tx) error {
+				_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
+				return err
+			})
+		}
+		stacktest.Must(t, write("before"))
+		e.applied()
+		old, next := servers.Primary(), servers.Replicas()[0]
+		proxy.target.Store(next.Addr())
+		stacktest.Must(t, old.Kill(stacktest.Context(t)))
+		e.wantState(0, dbroute.Down)
+		if err := write("to a standby"); !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+			t.Errorf("a write to a standby: %v", err)
+		}
+		stacktest.Must(t, next.Promote(stacktest.Context(t)))
+		e.wantState(0, dbroute.Up)
+		stacktest.Must(t, write("after"))
+		if got, want := e.see(stacktest.Context(t)), (seen{"after", next.ID(), ""}); got != want {
+			t.Errorf("read %+v, want %+v", got, want)
+		}
+	})
 }

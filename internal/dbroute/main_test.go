@@ -24,7 +24,7 @@ type env struct {
 	config dbroute.Config
 }
 
-func newEnv(tb testing.TB) *env { return newEnvOn(tb, stacktest.Pair(tb)) }
+func newEnv(tb testing.TB, engine string) *env { return newEnvOn(tb, stacktest.Pair(tb, engine)) }
 
 func newEnvOn(tb testing.TB, servers *stack.Stack) *env {
 	tb.Helper()

@@ -41,71 +41,75 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	e := newEnv(t)
-	ctx := stacktest.Context(t)
-	stacktest.Must(t, e.Check(ctx))
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		ctx := stacktest.Context(t)
+		stacktest.Must(t, e.Check(ctx))
 
-	t.Run("a replica's role that sees no timeline", func(t *testing.T) {
-		admin := e.config
-		admin.Primary = e.stack.Primary().AdminURL(databaseOf(t, e))
-		super := &env{Cluster: openCluster(t, admin), tb: t, stack: e.stack}
-		super.exec(`CREATE ROLE "short sighted" LOGIN PASSWORD 'x'`)
-		defer super.exec(`DROP ROLE "short sighted"`)
-		e.applied()
-		cfg := e.config
-		cfg.Replicas = []string{withUser(t, cfg.Replicas[0], "short sighted", "x")}
-		err := openCluster(t, cfg).Check(ctx)
-		if !errors.Is(err, dbroute.ErrCapability) || !strings.Contains(err.Error(), `GRANT pg_read_all_stats TO "short sighted"`) {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("the primary as a replica", func(t *testing.T) {
-		cfg := e.config
-		cfg.Replicas = []string{cfg.Primary}
-		if err := openCluster(t, cfg).Check(ctx); err == nil || !strings.Contains(err.Error(), "is a primary, not a standby") {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("a replica as the primary", func(t *testing.T) {
-		cfg := e.config
-		cfg.Primary = cfg.Replicas[0]
-		if err := openCluster(t, cfg).Check(ctx); err == nil || !strings.Contains(err.Error(), "is a standby, not a primary") {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("a replica that is not there", func(t *testing.T) {
-		cfg := e.config
-		cfg.Replicas = []string{"postgres://app@127.0.0.1:1/none"}
-		stacktest.Must(t, openCluster(t, cfg).Check(ctx))
-	})
-	t.Run("a primary that is not there", func(t *testing.T) {
-		cfg := e.config
-		cfg.Primary = "postgres://app@127.0.0.1:1/none"
-		c := openCluster(t, cfg)
-		if err := c.Check(ctx); err == nil {
-			t.Error("no error")
-		}
-		err := c.Write(ctx, "w", func(context.Context, *dbroute.Tx) error { return nil })
-		if !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
-			t.Errorf("write: %v", err)
-		}
-		err = c.Read(ctx, "r", func(dbroute.Querier) error { return nil })
-		if !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
-			t.Errorf("read: %v", err)
-		}
+		t.Run("a replica's role that sees no timeline", func(t *testing.T) {
+			admin := e.config
+			admin.Primary = e.stack.Primary().AdminURL(databaseOf(t, e))
+			super := &env{Cluster: openCluster(t, admin), tb: t, stack: e.stack}
+			super.exec(`CREATE ROLE "short sighted" LOGIN PASSWORD 'x'`)
+			defer super.exec(`DROP ROLE "short sighted"`)
+			e.applied()
+			cfg := e.config
+			cfg.Replicas = []string{withUser(t, cfg.Replicas[0], "short sighted", "x")}
+			err := openCluster(t, cfg).Check(ctx)
+			if !errors.Is(err, dbroute.ErrCapability) || !strings.Contains(err.Error(), `GRANT pg_read_all_stats TO "short sighted"`) {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("the primary as a replica", func(t *testing.T) {
+			cfg := e.config
+			cfg.Replicas = []string{cfg.Primary}
+			if err := openCluster(t, cfg).Check(ctx); err == nil || !strings.Contains(err.Error(), "is a primary, not a standby") {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("a replica as the primary", func(t *testing.T) {
+			cfg := e.config
+			cfg.Primary = cfg.Replicas[0]
+			if err := openCluster(t, cfg).Check(ctx); err == nil || !strings.Contains(err.Error(), "is a standby, not a primary") {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("a replica that is not there", func(t *testing.T) {
+			cfg := e.config
+			cfg.Replicas = []string{"postgres://app@127.0.0.1:1/none"}
+			stacktest.Must(t, openCluster(t, cfg).Check(ctx))
+		})
+		t.Run("a primary that is not there", func(t *testing.T) {
+			cfg := e.config
+			cfg.Primary = "postgres://app@127.0.0.1:1/none"
+			c := openCluster(t, cfg)
+			if err := c.Check(ctx); err == nil {
+				t.Error("no error")
+			}
+			err := c.Write(ctx, "w", func(context.Context, *dbroute.Tx) error { return nil })
+			if !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+				t.Errorf("write: %v", err)
+			}
+			err = c.Read(ctx, "r", func(dbroute.Querier) error { return nil })
+			if !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+				t.Errorf("read: %v", err)
+			}
+		})
 	})
 }
 
 func TestPingTellsEachServer(t *testing.T) {
-	e := newEnv(t)
-	cfg := e.config
-	cfg.Replicas = append(cfg.Replicas, "postgres://app@127.0.0.1:1/none")
-	got := openCluster(t, cfg).Ping(stacktest.Context(t))
-	if len(got) != 3 || got[0].ID != 1 || got[1].ID != 2 || got[2].ID != 3 ||
-		got[0].Err != nil || got[1].Err != nil || got[2].Err == nil ||
-		got[0].Role != dbroute.Primary || got[1].Role != dbroute.Replica {
-		t.Errorf("got %+v", got)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		cfg := e.config
+		cfg.Replicas = append(cfg.Replicas, "postgres://app@127.0.0.1:1/none")
+		got := openCluster(t, cfg).Ping(stacktest.Context(t))
+		if len(got) != 3 || got[0].ID != 1 || got[1].ID != 2 || got[2].ID != 3 ||
+			got[0].Err != nil || got[1].Err != nil || got[2].Err == nil ||
+			got[0].Role != dbroute.Primary || got[1].Role != dbroute.Replica {
+			t.Errorf("got %+v", got)
+		}
+	})
 }
 
 func databaseOf(t *testing.T, e *env) string {

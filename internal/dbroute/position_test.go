@@ -13,148 +13,160 @@ import (
 )
 
 func TestHasCommitIDWaits(t *testing.T) {
-	e := newEnv(t)
-	resume := e.pause()
-	marker := e.markerOf("new")
-	ctx, scope := e.NewScope(stacktest.Context(t))
-	scope.RouteAnywhere(dbroute.Marker{})
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		resume := e.pause()
+		marker := e.markerOf("new")
+		ctx, scope := e.NewScope(stacktest.Context(t))
+		scope.RouteAnywhere(dbroute.Marker{})
 
-	start := time.Now()
-	has, err := e.HasCommitID(ctx, marker.Commit, 250*time.Millisecond)
-	if took := time.Since(start); has || err != nil || took < 250*time.Millisecond || took > 2*time.Second {
-		t.Errorf("paused: %v, %v after %v", has, err, took)
-	}
-	if has, err := e.HasCommitID(ctx, marker.Commit, 0); has || err != nil {
-		t.Errorf("paused, without a wait: %v, %v", has, err)
-	}
-	time.AfterFunc(100*time.Millisecond, resume)
-	if has, err := e.HasCommitID(ctx, marker.Commit, 20*time.Second); !has || err != nil {
-		t.Errorf("resumed: %v, %v", has, err)
-	}
-	e.want(ctx, "new", 2, dbroute.StrategyNone)
+		start := time.Now()
+		has, err := e.HasCommitID(ctx, marker.Commit, 250*time.Millisecond)
+		if took := time.Since(start); has || err != nil || took < 250*time.Millisecond || took > 2*time.Second {
+			t.Errorf("paused: %v, %v after %v", has, err, took)
+		}
+		if has, err := e.HasCommitID(ctx, marker.Commit, 0); has || err != nil {
+			t.Errorf("paused, without a wait: %v, %v", has, err)
+		}
+		time.AfterFunc(100*time.Millisecond, resume)
+		if has, err := e.HasCommitID(ctx, marker.Commit, 20*time.Second); !has || err != nil {
+			t.Errorf("resumed: %v, %v", has, err)
+		}
+		e.want(ctx, "new", 2, dbroute.StrategyNone)
+	})
 }
 
 func TestHasCommitIDIsTrueOnThePrimary(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	marker := e.markerOf("new")
-	after, _ := e.request(dbroute.Marker{})
-	e.write(after, "newer")
-	for name, ctx := range map[string]context.Context{
-		"no scope":      stacktest.Context(t),
-		"after a write": after,
-		"asked for":     dbroute.UsePrimary(stacktest.Context(t)),
-	} {
-		if has, err := e.HasCommitID(ctx, marker.Commit, 0); !has || err != nil {
-			t.Errorf("%s: %v, %v", name, has, err)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		marker := e.markerOf("new")
+		after, _ := e.request(dbroute.Marker{})
+		e.write(after, "newer")
+		for name, ctx := range map[string]context.Context{
+			"no scope":      stacktest.Context(t),
+			"after a write": after,
+			"asked for":     dbroute.UsePrimary(stacktest.Context(t)),
+		} {
+			if has, err := e.HasCommitID(ctx, marker.Commit, 0); !has || err != nil {
+				t.Errorf("%s: %v, %v", name, has, err)
+			}
 		}
-	}
-	stacktest.Must(t, e.Write(stacktest.Context(t), "w", func(ctx context.Context, _ *dbroute.Tx) error {
-		has, err := e.HasCommitID(ctx, marker.Commit, 0)
-		if !has {
-			t.Errorf("in a transaction: %v, %v", has, err)
-		}
-		return err
-	}))
+		stacktest.Must(t, e.Write(stacktest.Context(t), "w", func(ctx context.Context, _ *dbroute.Tx) error {
+			has, err := e.HasCommitID(ctx, marker.Commit, 0)
+			if !has {
+				t.Errorf("in a transaction: %v, %v", has, err)
+			}
+			return err
+		}))
+	})
 }
 
 func TestHasCommitIDEndsWithItsContext(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	marker := e.markerOf("new")
-	ctx, scope := e.NewScope(stacktest.Context(t))
-	scope.RouteAnywhere(dbroute.Marker{})
-	gone, leave := context.WithCancel(ctx)
-	time.AfterFunc(50*time.Millisecond, leave)
-	if has, err := e.HasCommitID(gone, marker.Commit, time.Minute); has || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, %v", has, err)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		marker := e.markerOf("new")
+		ctx, scope := e.NewScope(stacktest.Context(t))
+		scope.RouteAnywhere(dbroute.Marker{})
+		gone, leave := context.WithCancel(ctx)
+		time.AfterFunc(50*time.Millisecond, leave)
+		if has, err := e.HasCommitID(gone, marker.Commit, time.Minute); has || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, %v", has, err)
+		}
+	})
 }
 
 func TestLastCommitID(t *testing.T) {
-	e := newEnv(t)
-	ctx, scope := e.request(dbroute.Marker{})
-	before, err := e.LastCommitID(ctx)
-	stacktest.Must(t, err)
-	e.write(ctx, "new")
-	last, err := e.LastCommitID(ctx)
-	stacktest.Must(t, err)
-	if last != scope.Outcome().Marker.Commit || last == before {
-		t.Errorf("before the write %v, after it %v, marker %+v", before, last, scope.Outcome().Marker)
-	}
-	if merged, err := e.MergeCommitIDs(last, before); merged != last || err != nil {
-		t.Errorf("merged: %v, %v", merged, err)
-	}
-	err = e.Write(ctx, "w", func(ctx context.Context, _ *dbroute.Tx) error {
-		_, err := e.LastCommitID(ctx)
-		return err
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		ctx, scope := e.request(dbroute.Marker{})
+		before, err := e.LastCommitID(ctx)
+		stacktest.Must(t, err)
+		e.write(ctx, "new")
+		last, err := e.LastCommitID(ctx)
+		stacktest.Must(t, err)
+		if last != scope.Outcome().Marker.Commit || last == before {
+			t.Errorf("before the write %v, after it %v, marker %+v", before, last, scope.Outcome().Marker)
+		}
+		if merged, err := e.MergeCommitIDs(last, before); merged != last || err != nil {
+			t.Errorf("merged: %v, %v", merged, err)
+		}
+		err = e.Write(ctx, "w", func(ctx context.Context, _ *dbroute.Tx) error {
+			_, err := e.LastCommitID(ctx)
+			return err
+		})
+		if !errors.Is(err, dbroute.ErrInTransaction) {
+			t.Errorf("in a transaction: %v", err)
+		}
 	})
-	if !errors.Is(err, dbroute.ErrInTransaction) {
-		t.Errorf("in a transaction: %v", err)
-	}
 }
 
 // With synchronous_commit=off a commit is visible before it is written out. A
 // position that missed it would be reached by the replica too early.
 func TestCommitIDCoversAnAsynchronousCommit(t *testing.T) {
-	e := newEnv(t)
-	for i := range 5 {
-		text := fmt.Sprintf("note %d", i)
-		ctx, scope := e.request(dbroute.Marker{})
-		stacktest.Must(t, e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-			if _, err := tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		for i := range 5 {
+			text := fmt.Sprintf("note %d", i)
+			ctx, scope := e.request(dbroute.Marker{})
+			stacktest.Must(t, e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+				if _, err := tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
+					return err
+				}
+				_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
 				return err
+			}))
+			replica, anywhere := e.NewScope(stacktest.Context(t))
+			anywhere.RouteAnywhere(dbroute.Marker{})
+			has, err := e.HasCommitID(replica, scope.Outcome().Marker.Commit, 20*time.Second)
+			if !has || err != nil {
+				t.Fatalf("the replica does not reach commit %d: %v, %v", i, has, err)
 			}
-			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
-			return err
-		}))
-		replica, anywhere := e.NewScope(stacktest.Context(t))
-		anywhere.RouteAnywhere(dbroute.Marker{})
-		has, err := e.HasCommitID(replica, scope.Outcome().Marker.Commit, 20*time.Second)
-		if !has || err != nil {
-			t.Fatalf("the replica does not reach commit %d: %v, %v", i, has, err)
+			e.want(replica, text, 2, dbroute.StrategyNone)
 		}
-		e.want(replica, text, 2, dbroute.StrategyNone)
-	}
+	})
 }
 
 // An idle primary reports an insert position behind the header of the WAL's
 // next page; no record takes the replica there.
 func TestCommitAtAPageEdgeIsReachedAtOnce(t *testing.T) {
-	e := newEnv(t)
-	e.exec(`CREATE TABLE filler (n integer)`)
-	insert := func() (dbroute.CommitID, uint64) {
-		ctx, scope := e.request(dbroute.Marker{})
-		stacktest.Must(t, e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-			_, err := tx.ExecContext(ctx, `INSERT INTO filler VALUES (1)`)
-			return err
-		}))
-		return scope.Outcome().Marker.Commit, e.insertLSN()
-	}
-	const page = 8192
-	for attempt := range 50 {
-		insert()
-		start := e.insertLSN()
-		_, end := insert()
-		if end/page != start/page {
-			continue // a header in between: it would not tell the size
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.exec(`CREATE TABLE filler (n integer)`)
+		insert := func() (dbroute.CommitID, uint64) {
+			ctx, scope := e.request(dbroute.Marker{})
+			stacktest.Must(t, e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+				_, err := tx.ExecContext(ctx, `INSERT INTO filler VALUES (1)`)
+				return err
+			}))
+			return scope.Outcome().Marker.Commit, e.insertLSN()
 		}
-		e.fillPageUpTo(page - (end - start))
-		id, at := insert()
-		if at%page != 24 && at%page != 40 {
-			continue // something else has written WAL
+		const page = 8192
+		for attempt := range 50 {
+			insert()
+			start := e.insertLSN()
+			_, end := insert()
+			if end/page != start/page {
+				continue // a header in between: it would not tell the size
+			}
+			e.fillPageUpTo(page - (end - start))
+			id, at := insert()
+			if at%page != 24 && at%page != 40 {
+				continue // something else has written WAL
+			}
+			if want := fmt.Sprintf("/%X", at-at%page); !strings.HasSuffix(id.String(), want) {
+				t.Errorf("attempt %d: commit ID %s for the insert position %X", attempt, id, at)
+			}
+			ctx, scope := e.NewScope(stacktest.Context(t))
+			scope.RouteAnywhere(dbroute.Marker{})
+			if has, err := e.HasCommitID(ctx, id, 2*time.Second); !has || err != nil {
+				t.Errorf("attempt %d: not reached: %v, %v", attempt, has, err)
+			}
+			return
 		}
-		if want := fmt.Sprintf("/%X", at-at%page); !strings.HasSuffix(id.String(), want) {
-			t.Errorf("attempt %d: commit ID %s for the insert position %X", attempt, id, at)
-		}
-		ctx, scope := e.NewScope(stacktest.Context(t))
-		scope.RouteAnywhere(dbroute.Marker{})
-		if has, err := e.HasCommitID(ctx, id, 2*time.Second); !has || err != nil {
-			t.Errorf("attempt %d: not reached: %v, %v", attempt, has, err)
-		}
-		return
-	}
-	t.Fatal("no commit ended at a page edge")
+		t.Fatal("no commit ended at a page edge")
+	})
 }
 
 func (e *env) insertLSN() uint64 {

@@ -12,141 +12,155 @@ import (
 )
 
 func TestNothingWrittenReadsReplica(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
-	ctx, _ := e.request(dbroute.Marker{})
-	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+		ctx, _ := e.request(dbroute.Marker{})
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+	})
 }
 
 func TestOwnWriteIsReadWhateverTheReplicaHas(t *testing.T) {
-	e := newEnv(t)
-	resume := e.pause()
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		resume := e.pause()
 
-	ctx, scope := e.request(dbroute.Marker{})
-	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
-	e.write(ctx, "new")
-	e.want(ctx, "new", 1, dbroute.AfterWrite) // next line of code
-	marker := scope.Outcome().Marker
+		ctx, scope := e.request(dbroute.Marker{})
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+		e.write(ctx, "new")
+		e.want(ctx, "new", 1, dbroute.AfterWrite) // next line of code
+		marker := scope.Outcome().Marker
 
-	next, _ := e.request(marker) // next request
-	e.want(next, "new", 1, dbroute.CommitNotReached)
-	e.want(next, "new", 1, dbroute.CommitNotReached)
+		next, _ := e.request(marker) // next request
+		e.want(next, "new", 1, dbroute.CommitNotReached)
+		e.want(next, "new", 1, dbroute.CommitNotReached)
 
-	resume()
-	e.applied()
-	e.want(next, "new", 1, dbroute.CommitNotReached) // a scope keeps to its server
-	later, scope := e.request(marker)
-	e.want(later, "new", 2, dbroute.CommitReached)
-	if !scope.Outcome().Settled {
-		t.Error("the replica has reached the commit, and the marker is still needed")
-	}
+		resume()
+		e.applied()
+		e.want(next, "new", 1, dbroute.CommitNotReached) // a scope keeps to its server
+		later, scope := e.request(marker)
+		e.want(later, "new", 2, dbroute.CommitReached)
+		if !scope.Outcome().Settled {
+			t.Error("the replica has reached the commit, and the marker is still needed")
+		}
+	})
 }
 
 // A trigger changes a row that the statement did not name.
 func TestWriteIsMarkedByItsCommit(t *testing.T) {
-	e := newEnv(t)
-	e.exec(`CREATE TABLE requests (id bigint)`)
-	e.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE notes SET text = 'new' WHERE id = 1; RETURN NULL; END $$`)
-	e.exec(`CREATE TRIGGER note AFTER INSERT ON requests FOR EACH STATEMENT EXECUTE FUNCTION note()`)
-	e.applied()
-	e.pause()
-	ctx, _ := e.request(dbroute.Marker{})
-	stacktest.Must(t, e.Write(ctx, "indirect", func(ctx context.Context, tx *dbroute.Tx) error {
-		rows, err := tx.QueryContext(ctx, `INSERT INTO requests SELECT 1 WHERE false RETURNING id`)
-		if err != nil {
-			return err
-		}
-		return rows.Close()
-	}))
-	e.want(ctx, "new", 1, dbroute.AfterWrite)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.exec(`CREATE TABLE requests (id bigint)`)
+		e.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE notes SET text = 'new' WHERE id = 1; RETURN NULL; END $$`)
+		e.exec(`CREATE TRIGGER note AFTER INSERT ON requests FOR EACH STATEMENT EXECUTE FUNCTION note()`)
+		e.applied()
+		e.pause()
+		ctx, _ := e.request(dbroute.Marker{})
+		stacktest.Must(t, e.Write(ctx, "indirect", func(ctx context.Context, tx *dbroute.Tx) error {
+			rows, err := tx.QueryContext(ctx, `INSERT INTO requests SELECT 1 WHERE false RETURNING id`)
+			if err != nil {
+				return err
+			}
+			return rows.Close()
+		}))
+		e.want(ctx, "new", 1, dbroute.AfterWrite)
+	})
 }
 
 func TestReadWithoutDecisionUsesPrimary(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
 
-	t.Run("no strategy has run", func(t *testing.T) {
-		ctx, scope := e.NewScope(stacktest.Context(t))
-		e.want(ctx, "new", 1, dbroute.Undecided)
-		scope.RouteByCommit(ctx, dbroute.Marker{})
-		e.want(ctx, "new", 1, dbroute.Undecided) // one page, one server
-	})
-	t.Run("no scope", func(t *testing.T) {
-		if got, want := e.see(stacktest.Context(t)), (seen{"new", 1, ""}); got != want {
-			t.Errorf("read %+v, want %+v", got, want)
-		}
-	})
-	t.Run("the scope of another cluster", func(t *testing.T) {
-		cfg := e.config
-		cfg.Name = "reports"
-		ctx, scope := openCluster(t, cfg).NewScope(stacktest.Context(t))
-		scope.RouteAnywhere(dbroute.Marker{})
-		if got, want := e.see(ctx), (seen{"new", 1, ""}); got != want {
-			t.Errorf("read %+v, want %+v", got, want)
-		}
-	})
-	t.Run("no replicas", func(t *testing.T) {
-		cfg := e.config
-		cfg.Replicas = nil
-		only := &env{Cluster: openCluster(t, cfg), tb: t, stack: e.stack, config: cfg}
-		ctx, _ := only.request(dbroute.Marker{})
-		only.want(ctx, "new", 1, dbroute.PrimaryOnly)
+		t.Run("no strategy has run", func(t *testing.T) {
+			ctx, scope := e.NewScope(stacktest.Context(t))
+			e.want(ctx, "new", 1, dbroute.Undecided)
+			scope.RouteByCommit(ctx, dbroute.Marker{})
+			e.want(ctx, "new", 1, dbroute.Undecided) // one page, one server
+		})
+		t.Run("no scope", func(t *testing.T) {
+			if got, want := e.see(stacktest.Context(t)), (seen{"new", 1, ""}); got != want {
+				t.Errorf("read %+v, want %+v", got, want)
+			}
+		})
+		t.Run("the scope of another cluster", func(t *testing.T) {
+			cfg := e.config
+			cfg.Name = "reports"
+			ctx, scope := openCluster(t, cfg).NewScope(stacktest.Context(t))
+			scope.RouteAnywhere(dbroute.Marker{})
+			if got, want := e.see(ctx), (seen{"new", 1, ""}); got != want {
+				t.Errorf("read %+v, want %+v", got, want)
+			}
+		})
+		t.Run("no replicas", func(t *testing.T) {
+			cfg := e.config
+			cfg.Replicas = nil
+			only := &env{Cluster: openCluster(t, cfg), tb: t, stack: e.stack, config: cfg}
+			ctx, _ := only.request(dbroute.Marker{})
+			only.want(ctx, "new", 1, dbroute.PrimaryOnly)
+		})
 	})
 }
 
 func TestUsePrimaryLeavesTheScopeWhereItWas(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
-	ctx, scope := e.request(dbroute.Marker{})
-	e.want(dbroute.UsePrimary(ctx), "new", 1, dbroute.PrimaryAskedFor)
-	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
-	scope.Pin()
-	e.want(ctx, "new", 1, dbroute.PrimaryAskedFor)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+		ctx, scope := e.request(dbroute.Marker{})
+		e.want(dbroute.UsePrimary(ctx), "new", 1, dbroute.PrimaryAskedFor)
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+		scope.Pin()
+		e.want(ctx, "new", 1, dbroute.PrimaryAskedFor)
+	})
 }
 
 func TestConcurrentReadsShareOneDecision(t *testing.T) {
-	e := newEnv(t)
-	marker := e.markerOf("new")
-	e.applied()
-	ctx, scope := e.request(marker)
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() { e.see(ctx) })
-	}
-	wg.Wait()
-	for _, a := range scope.Accesses() {
-		if a.ServerID != 2 || a.Reason != dbroute.CommitReached {
-			t.Errorf("read on server %d, %s", a.ServerID, a.Reason)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		marker := e.markerOf("new")
+		e.applied()
+		ctx, scope := e.request(marker)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() { e.see(ctx) })
 		}
-	}
+		wg.Wait()
+		for _, a := range scope.Accesses() {
+			if a.ServerID != 2 || a.Reason != dbroute.CommitReached {
+				t.Errorf("read on server %d, %s", a.ServerID, a.Reason)
+			}
+		}
+	})
 }
 
 func TestReadHandleCannotWrite(t *testing.T) {
-	e := newEnv(t)
-	for _, statement := range []string{
-		`INSERT INTO notes (text) VALUES ('sneaked in') RETURNING id`,
-		`WITH x AS (INSERT INTO notes (text) VALUES ('sneaked in') RETURNING id) SELECT id FROM x`,
-		`SELECT id FROM notes WHERE id = 1 FOR UPDATE`,
-		`SELECT nextval('notes_id_seq')`,
-	} {
-		for name, ctx := range e.contexts() {
-			t.Run(name+"/"+statement, func(t *testing.T) {
-				err := e.Read(ctx, "sneak", func(q dbroute.Querier) error {
-					var id int64
-					return q.QueryRowContext(ctx, statement).Scan(&id)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		for _, statement := range []string{
+			`INSERT INTO notes (text) VALUES ('sneaked in') RETURNING id`,
+			`WITH x AS (INSERT INTO notes (text) VALUES ('sneaked in') RETURNING id) SELECT id FROM x`,
+			`SELECT id FROM notes WHERE id = 1 FOR UPDATE`,
+			`SELECT nextval('notes_id_seq')`,
+		} {
+			for name, ctx := range e.contexts() {
+				t.Run(name+"/"+statement, func(t *testing.T) {
+					err := e.Read(ctx, "sneak", func(q dbroute.Querier) error {
+						var id int64
+						return q.QueryRowContext(ctx, statement).Scan(&id)
+					})
+					if err == nil || !strings.Contains(err.Error(), "read-only transaction") && !strings.Contains(err.Error(), "during recovery") {
+						t.Errorf("got %v, want a refusal by the database", err)
+					}
 				})
-				if err == nil || !strings.Contains(err.Error(), "read-only transaction") && !strings.Contains(err.Error(), "during recovery") {
-					t.Errorf("got %v, want a refusal by the database", err)
-				}
-			})
+			}
 		}
-	}
-	if n := count(t, e.PrimaryDB(), `SELECT count(*) FROM notes`); n != 1 {
-		t.Errorf("%d notes, want 1", n)
-	}
+		if n := count(t, e.PrimaryDB(), `SELECT count(*) FROM notes`); n != 1 {
+			t.Errorf("%d notes, want 1", n)
+		}
+	})
 }
 
 // contexts returns one whose reads use the replica and one whose use the primary.
@@ -156,113 +170,125 @@ func (e *env) contexts() map[string]context.Context {
 }
 
 func TestErrorOfTheFunctionIsNotRetried(t *testing.T) {
-	e := newEnv(t)
-	ctx, scope := e.request(dbroute.Marker{})
-	runs, mine := 0, errors.New("not to my taste")
-	err := e.Read(ctx, "picky", func(dbroute.Querier) error { runs++; return mine })
-	if !errors.Is(err, mine) || runs != 1 {
-		t.Errorf("got %v after %d runs", err, runs)
-	}
-	if a := scope.Accesses(); len(a) != 1 || !a[0].Failed || a[0].ServerID != 2 {
-		t.Errorf("accesses are %+v", a)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		ctx, scope := e.request(dbroute.Marker{})
+		runs, mine := 0, errors.New("not to my taste")
+		err := e.Read(ctx, "picky", func(dbroute.Querier) error { runs++; return mine })
+		if !errors.Is(err, mine) || runs != 1 {
+			t.Errorf("got %v after %d runs", err, runs)
+		}
+		if a := scope.Accesses(); len(a) != 1 || !a[0].Failed || a[0].ServerID != 2 {
+			t.Errorf("accesses are %+v", a)
+		}
+	})
 }
 
 // A migration has run on the primary only, so far.
 func TestStatementThatTheReplicaCannotRunYet(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	e.exec(`ALTER TABLE notes ADD COLUMN mood varchar(10) NOT NULL DEFAULT 'calm'`)
-	ctx, _ := e.request(dbroute.Marker{})
-	var mood string
-	stacktest.Must(t, e.Read(ctx, "notes.Mood", func(q dbroute.Querier) error {
-		return q.QueryRowContext(ctx, `SELECT mood FROM notes WHERE id = 1`).Scan(&mood)
-	}))
-	if mood != "calm" {
-		t.Errorf("mood is %q", mood)
-	}
-	e.want(ctx, "old", 1, dbroute.ReplicaFailed) // the rest of the page as well
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		e.exec(`ALTER TABLE notes ADD COLUMN mood varchar(10) NOT NULL DEFAULT 'calm'`)
+		ctx, _ := e.request(dbroute.Marker{})
+		var mood string
+		stacktest.Must(t, e.Read(ctx, "notes.Mood", func(q dbroute.Querier) error {
+			return q.QueryRowContext(ctx, `SELECT mood FROM notes WHERE id = 1`).Scan(&mood)
+		}))
+		if mood != "calm" {
+			t.Errorf("mood is %q", mood)
+		}
+		e.want(ctx, "old", 1, dbroute.ReplicaFailed) // the rest of the page as well
+	})
 }
 
 func TestRowsLeftOpenDoNotBlock(t *testing.T) {
-	e := newEnv(t)
-	ctx, _ := e.request(dbroute.Marker{})
-	stacktest.Must(t, e.Read(ctx, "careless", func(q dbroute.Querier) error {
-		rows, err := q.QueryContext(ctx, `SELECT generate_series(1, 100000)`)
-		if err == nil {
-			rows.Next()
-		}
-		return err
-	}))
-	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		ctx, _ := e.request(dbroute.Marker{})
+		stacktest.Must(t, e.Read(ctx, "careless", func(q dbroute.Querier) error {
+			rows, err := q.QueryContext(ctx, `SELECT generate_series(1, 100000)`)
+			if err == nil {
+				rows.Next()
+			}
+			return err
+		}))
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+	})
 }
 
 func TestClientGoneIsNoFaultOfTheReplica(t *testing.T) {
-	e := newEnv(t)
-	ctx, _ := e.request(dbroute.Marker{})
-	gone, leave := context.WithCancel(ctx)
-	runs := 0
-	err := e.Read(gone, "slow", func(q dbroute.Querier) error {
-		runs++
-		leave()
-		return q.QueryRowContext(gone, `SELECT pg_sleep(10)`).Scan(new(string))
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		ctx, _ := e.request(dbroute.Marker{})
+		gone, leave := context.WithCancel(ctx)
+		runs := 0
+		err := e.Read(gone, "slow", func(q dbroute.Querier) error {
+			runs++
+			leave()
+			return q.QueryRowContext(gone, `SELECT pg_sleep(10)`).Scan(new(string))
+		})
+		if !errors.Is(err, context.Canceled) || runs != 1 {
+			t.Errorf("got %v after %d runs", err, runs)
+		}
+		next, _ := e.request(dbroute.Marker{})
+		e.want(next, "old", 2, dbroute.NoPendingCommit)
 	})
-	if !errors.Is(err, context.Canceled) || runs != 1 {
-		t.Errorf("got %v after %d runs", err, runs)
-	}
-	next, _ := e.request(dbroute.Marker{})
-	e.want(next, "old", 2, dbroute.NoPendingCommit)
 }
 
 func TestScopeKeepsToOneReplica(t *testing.T) {
-	e := newEnvOn(t, stacktest.Start(t, 2))
-	used := map[int]bool{}
-	for range 4 {
-		ctx, _ := e.request(dbroute.Marker{})
-		first := e.see(ctx)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnvOn(t, stacktest.Start(t, engine, 2))
+		used := map[int]bool{}
 		for range 4 {
-			e.want(ctx, "old", first.Server, dbroute.NoPendingCommit)
+			ctx, _ := e.request(dbroute.Marker{})
+			first := e.see(ctx)
+			for range 4 {
+				e.want(ctx, "old", first.Server, dbroute.NoPendingCommit)
+			}
+			used[first.Server] = true
 		}
-		used[first.Server] = true
-	}
-	if len(used) != 2 {
-		t.Errorf("scopes used the servers %v, want both replicas", used)
-	}
+		if len(used) != 2 {
+			t.Errorf("scopes used the servers %v, want both replicas", used)
+		}
+	})
 }
 
 // One of two replicas is not enough: the next request may meet the other.
 func TestMarkerIsNeededUntilEveryReplicaHasReachedIt(t *testing.T) {
-	servers := stacktest.Start(t, 2)
-	e := newEnvOn(t, servers)
-	late := servers.Replicas()[1]
-	stacktest.Must(t, late.PauseApply(stacktest.Context(t)))
-	marker := e.markerOf("new")
-	seenReached := false
-	for try := 0; try < 1000 && !seenReached; try++ {
-		ctx, scope := e.request(marker)
-		got := e.see(ctx)
-		if got.Text != "new" {
-			t.Fatalf("read %+v", got)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 2)
+		e := newEnvOn(t, servers)
+		late := servers.Replicas()[1]
+		stacktest.Must(t, late.PauseApply(stacktest.Context(t)))
+		marker := e.markerOf("new")
+		seenReached := false
+		for try := 0; try < 1000 && !seenReached; try++ {
+			ctx, scope := e.request(marker)
+			got := e.see(ctx)
+			if got.Text != "new" {
+				t.Fatalf("read %+v", got)
+			}
+			seenReached = got.Reason == dbroute.CommitReached
+			if scope.Outcome().Settled {
+				t.Fatal("the marker is not needed any longer, while one replica has not reached it")
+			}
 		}
-		seenReached = got.Reason == dbroute.CommitReached
-		if scope.Outcome().Settled {
-			t.Fatal("the marker is not needed any longer, while one replica has not reached it")
+		if !seenReached {
+			t.Fatal("the first replica never reached the commit")
 		}
-	}
-	if !seenReached {
-		t.Fatal("the first replica never reached the commit")
-	}
-	stacktest.Must(t, late.ResumeApply(stacktest.Context(t)))
-	stacktest.Applied(t, servers)
-	settled := false
-	for try := 0; try < 10 && !settled; try++ {
-		ctx, scope := e.request(marker)
-		if got := e.see(ctx); got.Text != "new" || got.Reason != dbroute.CommitReached {
-			t.Fatalf("read %+v", got)
+		stacktest.Must(t, late.ResumeApply(stacktest.Context(t)))
+		stacktest.Applied(t, servers)
+		settled := false
+		for try := 0; try < 10 && !settled; try++ {
+			ctx, scope := e.request(marker)
+			if got := e.see(ctx); got.Text != "new" || got.Reason != dbroute.CommitReached {
+				t.Fatalf("read %+v", got)
+			}
+			settled = scope.Outcome().Settled
 		}
-		settled = scope.Outcome().Settled
-	}
-	if !settled {
-		t.Error("both replicas have reached the commit, and the marker is still needed")
-	}
+		if !settled {
+			t.Error("both replicas have reached the commit, and the marker is still needed")
+		}
+	})
 }

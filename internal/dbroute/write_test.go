@@ -10,121 +10,127 @@ import (
 )
 
 func TestTransactionUsesOneConnection(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	ctx, scope := e.request(dbroute.Marker{})
-	backends := map[int]bool{}
-	stacktest.Must(t, e.Write(ctx, "family", func(ctx context.Context, tx *dbroute.Tx) error {
-		parent, err := tx.InsertID(ctx, `INSERT INTO notes (text) VALUES (?)`, "parent")
-		if err != nil {
-			return err
-		}
-		err = e.Read(ctx, "notes.Parent", func(q dbroute.Querier) error {
-			var backend int
-			err := q.QueryRowContext(ctx, `SELECT id, pg_backend_pid() FROM notes WHERE text = ?`, "parent").Scan(&parent, &backend)
-			backends[backend] = true
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return e.Write(ctx, "notes.Child", func(ctx context.Context, tx *dbroute.Tx) error {
-			var backend int
-			if err := tx.QueryRowContext(ctx, `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		ctx, scope := e.request(dbroute.Marker{})
+		backends := map[int]bool{}
+		stacktest.Must(t, e.Write(ctx, "family", func(ctx context.Context, tx *dbroute.Tx) error {
+			parent, err := tx.InsertID(ctx, `INSERT INTO notes (text) VALUES (?)`, "parent")
+			if err != nil {
 				return err
 			}
-			backends[backend] = true
-			_, err := tx.ExecContext(ctx, `INSERT INTO notes (parent, text) VALUES (?, ?)`, parent, "child")
-			return err
-		})
-	}))
-	if len(backends) != 1 {
-		t.Errorf("the transaction used %d connections", len(backends))
-	}
-	if n := count(t, e.PrimaryDB(), `SELECT count(*) FROM notes p JOIN notes c ON c.parent = p.id`); n != 1 {
-		t.Errorf("%d children, want 1", n)
-	}
-	if a := scope.Accesses(); a[0].Reason != dbroute.InTransaction || a[0].ServerID != 1 {
-		t.Errorf("the read in the transaction is %+v", a[0])
-	}
+			err = e.Read(ctx, "notes.Parent", func(q dbroute.Querier) error {
+				var backend int
+				err := q.QueryRowContext(ctx, `SELECT id, pg_backend_pid() FROM notes WHERE text = ?`, "parent").Scan(&parent, &backend)
+				backends[backend] = true
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return e.Write(ctx, "notes.Child", func(ctx context.Context, tx *dbroute.Tx) error {
+				var backend int
+				if err := tx.QueryRowContext(ctx, `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
+					return err
+				}
+				backends[backend] = true
+				_, err := tx.ExecContext(ctx, `INSERT INTO notes (parent, text) VALUES (?, ?)`, parent, "child")
+				return err
+			})
+		}))
+		if len(backends) != 1 {
+			t.Errorf("the transaction used %d connections", len(backends))
+		}
+		if n := count(t, e.PrimaryDB(), `SELECT count(*) FROM notes p JOIN notes c ON c.parent = p.id`); n != 1 {
+			t.Errorf("%d children, want 1", n)
+		}
+		if a := scope.Accesses(); a[0].Reason != dbroute.InTransaction || a[0].ServerID != 1 {
+			t.Errorf("the read in the transaction is %+v", a[0])
+		}
+	})
 }
 
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
-	e := newEnv(t)
-	mine := errors.New("second thoughts")
-	set := func(ctx context.Context, tx *dbroute.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
-		return err
-	}
-	for name, attempt := range map[string]func(context.Context) error{
-		"error": func(ctx context.Context) error {
-			return e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-				return errors.Join(set(ctx, tx), mine)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		mine := errors.New("second thoughts")
+		set := func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
+			return err
+		}
+		for name, attempt := range map[string]func(context.Context) error{
+			"error": func(ctx context.Context) error {
+				return e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+					return errors.Join(set(ctx, tx), mine)
+				})
+			},
+			"panic": func(ctx context.Context) (err error) {
+				defer func() { err = recover().(error) }()
+				return e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+					stacktest.Must(t, set(ctx, tx))
+					panic(mine)
+				})
+			},
+			"an error of a nested write that the outer one ignores": func(ctx context.Context) error {
+				return e.Write(ctx, "outer", func(ctx context.Context, tx *dbroute.Tx) error {
+					e.Write(ctx, "inner", func(context.Context, *dbroute.Tx) error { return mine })
+					return set(ctx, tx)
+				})
+			},
+			"client gone before COMMIT": func(ctx context.Context) error {
+				ctx, leave := context.WithCancelCause(ctx)
+				return e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+					defer leave(mine)
+					return set(ctx, tx)
+				})
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				ctx, scope := e.request(dbroute.Marker{})
+				if err := attempt(ctx); !errors.Is(err, mine) {
+					t.Errorf("got %v, want %v", err, mine)
+				}
+				if o := scope.Outcome(); o.Changed {
+					t.Errorf("outcome is %+v", o)
+				}
+				e.want(dbroute.UsePrimary(ctx), "old", 1, dbroute.PrimaryAskedFor)
+				e.want(ctx, "old", 2, dbroute.NoPendingCommit)
 			})
-		},
-		"panic": func(ctx context.Context) (err error) {
-			defer func() { err = recover().(error) }()
-			return e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-				stacktest.Must(t, set(ctx, tx))
-				panic(mine)
-			})
-		},
-		"an error of a nested write that the outer one ignores": func(ctx context.Context) error {
-			return e.Write(ctx, "outer", func(ctx context.Context, tx *dbroute.Tx) error {
-				e.Write(ctx, "inner", func(context.Context, *dbroute.Tx) error { return mine })
-				return set(ctx, tx)
-			})
-		},
-		"client gone before COMMIT": func(ctx context.Context) error {
-			ctx, leave := context.WithCancelCause(ctx)
-			return e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-				defer leave(mine)
-				return set(ctx, tx)
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, scope := e.request(dbroute.Marker{})
-			if err := attempt(ctx); !errors.Is(err, mine) {
-				t.Errorf("got %v, want %v", err, mine)
-			}
-			if o := scope.Outcome(); o.Changed {
-				t.Errorf("outcome is %+v", o)
-			}
-			e.want(dbroute.UsePrimary(ctx), "old", 1, dbroute.PrimaryAskedFor)
-			e.want(ctx, "old", 2, dbroute.NoPendingCommit)
-		})
-	}
+		}
+	})
 }
 
 func TestClientGoneAfterCommitLosesNothing(t *testing.T) {
-	e := newEnv(t)
-	e.exec(`CREATE TABLE slow (id bigint)`)
-	// A deferred trigger makes COMMIT take its time.
-	e.exec(`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$`)
-	e.exec(`CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`)
-	e.applied()
-	e.pause()
-	ctx, scope := e.request(dbroute.Marker{})
-	gone, leave := context.WithCancel(ctx)
-	defer leave()
-	stacktest.Must(t, e.Write(gone, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO slow VALUES (1)`); err != nil {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.exec(`CREATE TABLE slow (id bigint)`)
+		// A deferred trigger makes COMMIT take its time.
+		e.exec(`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$`)
+		e.exec(`CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`)
+		e.applied()
+		e.pause()
+		ctx, scope := e.request(dbroute.Marker{})
+		gone, leave := context.WithCancel(ctx)
+		defer leave()
+		stacktest.Must(t, e.Write(gone, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO slow VALUES (1)`); err != nil {
+				return err
+			}
+			go leaveDuringCommit(t, e, leave)
+			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
 			return err
+		}))
+		if gone.Err() == nil {
+			t.Fatal("the client was to leave during COMMIT")
 		}
-		go leaveDuringCommit(t, e, leave)
-		_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
-		return err
-	}))
-	if gone.Err() == nil {
-		t.Fatal("the client was to leave during COMMIT")
-	}
-	marker := scope.Outcome().Marker
-	if marker.Unknown || marker.Commit.IsZero() {
-		t.Errorf("marker is %+v", marker)
-	}
-	next, _ := e.request(marker)
-	e.want(next, "new", 1, dbroute.CommitNotReached)
+		marker := scope.Outcome().Marker
+		if marker.Unknown || marker.Commit.IsZero() {
+			t.Errorf("marker is %+v", marker)
+		}
+		next, _ := e.request(marker)
+		e.want(next, "new", 1, dbroute.CommitNotReached)
+	})
 }
 
 // leaveDuringCommit calls leave once COMMIT is seen running.
@@ -140,86 +146,92 @@ func leaveDuringCommit(t *testing.T, e *env, leave func()) {
 }
 
 func TestTouchLeavesNoMarker(t *testing.T) {
-	e := newEnv(t)
-	e.pause()
-	touch := func(ctx context.Context, text string) {
-		stacktest.Must(t, e.Touch(ctx, "notes.Touch", func(ctx context.Context, tx *dbroute.Tx) error {
-			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
-			return err
-		}))
-	}
-	ctx, scope := e.request(dbroute.Marker{})
-	touch(ctx, "touched")
-	e.want(ctx, "old", 2, dbroute.NoPendingCommit)
-	e.want(dbroute.UsePrimary(ctx), "touched", 1, dbroute.PrimaryAskedFor)
-	if o := scope.Outcome(); o.Changed {
-		t.Errorf("outcome is %+v", o)
-	}
-	if a := scope.Accesses()[0]; !a.Write || a.Reason != dbroute.Touched || a.ServerID != 1 {
-		t.Errorf("access is %+v", a)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		touch := func(ctx context.Context, text string) {
+			stacktest.Must(t, e.Touch(ctx, "notes.Touch", func(ctx context.Context, tx *dbroute.Tx) error {
+				_, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = 1`, text)
+				return err
+			}))
+		}
+		ctx, scope := e.request(dbroute.Marker{})
+		touch(ctx, "touched")
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+		e.want(dbroute.UsePrimary(ctx), "touched", 1, dbroute.PrimaryAskedFor)
+		if o := scope.Outcome(); o.Changed {
+			t.Errorf("outcome is %+v", o)
+		}
+		if a := scope.Accesses()[0]; !a.Write || a.Reason != dbroute.Touched || a.ServerID != 1 {
+			t.Errorf("access is %+v", a)
+		}
 
-	t.Run("unless it has a write inside", func(t *testing.T) {
-		ctx, _ := e.request(dbroute.Marker{})
-		stacktest.Must(t, e.Touch(ctx, "outer", func(ctx context.Context, _ *dbroute.Tx) error {
-			e.write(ctx, "written")
-			return nil
-		}))
-		e.want(ctx, "written", 1, dbroute.AfterWrite)
+		t.Run("unless it has a write inside", func(t *testing.T) {
+			ctx, _ := e.request(dbroute.Marker{})
+			stacktest.Must(t, e.Touch(ctx, "outer", func(ctx context.Context, _ *dbroute.Tx) error {
+				e.write(ctx, "written")
+				return nil
+			}))
+			e.want(ctx, "written", 1, dbroute.AfterWrite)
+		})
 	})
 }
 
 func TestCommitHook(t *testing.T) {
-	e := newEnv(t)
-	ctx, scope := e.request(dbroute.Marker{})
-	var got []dbroute.Marker
-	fail := errors.New("no room for it")
-	var inTx error
-	hook := dbroute.CommitHook{
-		InTx: func(ctx context.Context, tx *dbroute.Tx) error {
-			_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('by the hook')`)
-			return errors.Join(err, inTx)
-		},
-		After: func(ctx context.Context, m dbroute.Marker) { got = append(got, m) },
-	}
-	scope.OnCommit(func() dbroute.CommitHook { return hook })
-	kept := func() int {
-		return count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text = 'by the hook'`)
-	}
-	e.write(ctx, "new")
-	if n := kept(); n != 1 || len(got) != 1 || got[0] != scope.Outcome().Marker {
-		t.Errorf("after a write: %d rows, markers %+v", n, got)
-	}
-	stacktest.Must(t, e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil }))
-	if n := kept(); n != 1 || len(got) != 1 {
-		t.Errorf("after a touch: %d rows, markers %+v", n, got)
-	}
-	inTx = fail
-	err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'not kept' WHERE id = 1`)
-		return err
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		ctx, scope := e.request(dbroute.Marker{})
+		var got []dbroute.Marker
+		fail := errors.New("no room for it")
+		var inTx error
+		hook := dbroute.CommitHook{
+			InTx: func(ctx context.Context, tx *dbroute.Tx) error {
+				_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('by the hook')`)
+				return errors.Join(err, inTx)
+			},
+			After: func(ctx context.Context, m dbroute.Marker) { got = append(got, m) },
+		}
+		scope.OnCommit(func() dbroute.CommitHook { return hook })
+		kept := func() int {
+			return count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text = 'by the hook'`)
+		}
+		e.write(ctx, "new")
+		if n := kept(); n != 1 || len(got) != 1 || got[0] != scope.Outcome().Marker {
+			t.Errorf("after a write: %d rows, markers %+v", n, got)
+		}
+		stacktest.Must(t, e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil }))
+		if n := kept(); n != 1 || len(got) != 1 {
+			t.Errorf("after a touch: %d rows, markers %+v", n, got)
+		}
+		inTx = fail
+		err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'not kept' WHERE id = 1`)
+			return err
+		})
+		if n := kept(); !errors.Is(err, fail) || n != 1 || len(got) != 1 {
+			t.Errorf("after a failed hook: %v, %d rows, markers %+v", err, n, got)
+		}
+		e.want(ctx, "new", 1, dbroute.AfterWrite)
 	})
-	if n := kept(); !errors.Is(err, fail) || n != 1 || len(got) != 1 {
-		t.Errorf("after a failed hook: %v, %d rows, markers %+v", err, n, got)
-	}
-	e.want(ctx, "new", 1, dbroute.AfterWrite)
 }
 
 // The hook may need a connection of the pool that the write came from.
 func TestCommitHookHasAConnection(t *testing.T) {
-	e := newEnv(t)
-	cfg := e.config
-	cfg.MaxOpenConns = 1
-	e.Cluster = openCluster(t, cfg)
-	ctx, scope := e.request(dbroute.Marker{})
-	var err error
-	scope.OnCommit(func() dbroute.CommitHook {
-		return dbroute.CommitHook{After: func(ctx context.Context, _ dbroute.Marker) {
-			err = e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil })
-		}}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		cfg := e.config
+		cfg.MaxOpenConns = 1
+		e.Cluster = openCluster(t, cfg)
+		ctx, scope := e.request(dbroute.Marker{})
+		var err error
+		scope.OnCommit(func() dbroute.CommitHook {
+			return dbroute.CommitHook{After: func(ctx context.Context, _ dbroute.Marker) {
+				err = e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil })
+			}}
+		})
+		e.write(ctx, "new")
+		if err != nil {
+			t.Error(err)
+		}
 	})
-	e.write(ctx, "new")
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -21,9 +21,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
 
 // newRunner runs experiments on the shared servers, which it pauses.
-func newRunner(t *testing.T) *lab.Runner {
+func newRunner(t *testing.T, engine string) *lab.Runner {
 	t.Helper()
-	servers := stacktest.Pair(t)
+	servers := stacktest.Pair(t, engine)
 	log := slog.New(slog.DiscardHandler)
 	cluster, err := lab.OpenCluster(servers, stacktest.Database(t, servers), log)
 	stacktest.Must(t, err)
@@ -63,19 +63,23 @@ func wantOK(t *testing.T, result *lab.Result) {
 }
 
 func TestEveryExperimentShowsItsBugAndItsCure(t *testing.T) {
-	runner := newRunner(t)
-	for _, e := range lab.Experiments() {
-		t.Run(e.Name, func(t *testing.T) { wantOK(t, run(t, runner, e)) })
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		runner := newRunner(t, engine)
+		for _, e := range lab.Experiments() {
+			t.Run(e.Name, func(t *testing.T) { wantOK(t, run(t, runner, e)) })
+		}
+	})
 }
 
 // The replica of the demo is late and not paused, and nobody holds it for the
 // experiment.
 func TestExperimentOnALateReplica(t *testing.T) {
-	runner := newRunner(t)
-	runner.Lag = lateBy
-	setDelay(t, runner.Stack, runner.Lag)
-	wantOK(t, run(t, runner, experiment(t, "no-routing")))
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		runner := newRunner(t, engine)
+		runner.Lag = lateBy
+		setDelay(t, runner.Stack, runner.Lag)
+		wantOK(t, run(t, runner, experiment(t, "no-routing")))
+	})
 }
 
 func setDelay(t *testing.T, servers *stack.Stack, delay time.Duration) {
@@ -99,23 +103,25 @@ func experiment(t *testing.T, name string) lab.Experiment {
 
 // A lab that called everything a success would prove nothing.
 func TestCheckerNoticesWhatDoesNotShow(t *testing.T) {
-	runner := newRunner(t)
-	for _, e := range lab.Experiments() {
-		t.Run(e.Name, func(t *testing.T) {
-			t.Run("cure that does not work", func(t *testing.T) {
-				e := e
-				e.Fixed.Setup, e.Fixed.Cluster = e.Broken.Setup, e.Broken.Cluster
-				result := run(t, runner, e)
-				wantProblems(t, result, false, true)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		runner := newRunner(t, engine)
+		for _, e := range lab.Experiments() {
+			t.Run(e.Name, func(t *testing.T) {
+				t.Run("cure that does not work", func(t *testing.T) {
+					e := e
+					e.Fixed.Setup, e.Fixed.Cluster = e.Broken.Setup, e.Broken.Cluster
+					result := run(t, runner, e)
+					wantProblems(t, result, false, true)
+				})
+				t.Run("bug that does not show", func(t *testing.T) {
+					e := e
+					e.Broken.Setup, e.Broken.Cluster = e.Fixed.Setup, e.Fixed.Cluster
+					result := run(t, runner, e)
+					wantProblems(t, result, true, false)
+				})
 			})
-			t.Run("bug that does not show", func(t *testing.T) {
-				e := e
-				e.Broken.Setup, e.Broken.Cluster = e.Fixed.Setup, e.Fixed.Cluster
-				result := run(t, runner, e)
-				wantProblems(t, result, true, false)
-			})
-		})
-	}
+		}
+	})
 }
 
 // wantProblems fails the test unless the result has problems on just these sides.
@@ -140,24 +146,26 @@ func wantProblems(t *testing.T, result *lab.Result, broken, fixed bool) {
 
 // An experiment holds the replica. Whoever comes next needs one that applies.
 func TestInterruptedRunLeavesReplicasThatApply(t *testing.T) {
-	runner := newRunner(t)
-	for name, steps := range map[string][]lab.Step{
-		"while it waits":                {{Do: lab.Save}, {Do: lab.Visit}, {Do: lab.AwaitLongWindow}},
-		"while it releases the replica": {{Do: lab.Save}, {Do: lab.Visit}, {Do: lab.AwaitApplied}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, interrupt := context.WithCancel(stacktest.Context(t))
-			e := experiment(t, "no-routing")
-			e.Steps = steps
-			e.Fixed.Setup = func(cfg *site.Config, _ lab.Times) {
-				cfg.AfterLoad = []web.Middleware{afterVisit(interrupt)}
-			}
-			if _, err := runner.Run(ctx, e); err == nil {
-				t.Fatal("the run was not interrupted")
-			}
-			stacktest.Applied(t, runner.Stack)
-		})
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		runner := newRunner(t, engine)
+		for name, steps := range map[string][]lab.Step{
+			"while it waits":                {{Do: lab.Save}, {Do: lab.Visit}, {Do: lab.AwaitLongWindow}},
+			"while it releases the replica": {{Do: lab.Save}, {Do: lab.Visit}, {Do: lab.AwaitApplied}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				ctx, interrupt := context.WithCancel(stacktest.Context(t))
+				e := experiment(t, "no-routing")
+				e.Steps = steps
+				e.Fixed.Setup = func(cfg *site.Config, _ lab.Times) {
+					cfg.AfterLoad = []web.Middleware{afterVisit(interrupt)}
+				}
+				if _, err := runner.Run(ctx, e); err == nil {
+					t.Fatal("the run was not interrupted")
+				}
+				stacktest.Applied(t, runner.Stack)
+			})
+		}
+	})
 }
 
 // afterVisit calls f as soon as a request is answered.

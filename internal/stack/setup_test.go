@@ -40,11 +40,11 @@ func options(dir string, delays ...time.Duration) stack.Options {
 }
 
 // skipIfMissing skips the test where PostgreSQL is not installed, unless
-// REQUIRE_ENGINES says that it has to be.
+// TEST_ENGINES says that it has to be.
 func skipIfMissing(t *testing.T, err error) {
 	t.Helper()
 	missing := new(stack.MissingError)
-	if errors.As(err, &missing) && !strings.Contains(os.Getenv("REQUIRE_ENGINES"), "postgres") {
+	if errors.As(err, &missing) && !strings.Contains(os.Getenv("TEST_ENGINES"), "postgres") {
 		t.Skip(err)
 	}
 }

@@ -22,81 +22,87 @@ func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
 func demo(cfg *site.Config) { cfg.Demo = true }
 
 func TestClusterPage(t *testing.T) {
-	s := sitetest.New(t, demo, func(cfg *site.Config) { cfg.Window = 100 * time.Millisecond })
-	s.Watch()
-	b := s.User("Mara")
-	resume := s.Pause()
-	b.Post("/profile", "name", "Mara L")
-	for s.Cluster.Status()[1].Lag < 200*time.Millisecond {
-		time.Sleep(5 * time.Millisecond)
-	}
-	p := s.Browser().Get("/cluster").Want(http.StatusOK, "h1", "Cluster").
-		Want(http.StatusOK, `[data-server="1"][data-state=up] .server`, "server 1 primary").
-		Want(http.StatusOK, `[data-server="2"][data-state=up] .server`, "server 2 replica").
-		Want(http.StatusOK, `[data-server="2"] code`, s.Servers.Replicas()[0].Addr())
-	if lag := p.Text(`[data-server="2"] [data-lag]`); lag == "0.0 s" || lag == "" {
-		t.Errorf("the lag is %q", lag)
-	}
-	if line := p.Find(`[data-server="2"] polyline`).AttrOr("points", ""); len(strings.Fields(line)) < 2 {
-		t.Errorf("the line is %q", line)
-	}
-	if warning := p.Text(".cluster .problem"); !strings.Contains(warning, "READ_WINDOW is 100ms") {
-		t.Errorf("the warning is %q", warning)
-	}
-	if used := p.Text(`[data-server="1"] table`); !strings.Contains(used, "commit not reached") {
-		t.Errorf("the primary was used for %q", used)
-	}
-	resume()
-	stacktest.Must(t, s.Servers.Replicas()[0].Stop(stacktest.Context(t)))
-	defer s.Servers.Replicas()[0].Start(stacktest.Context(t))
-	s.WaitState(1, dbroute.Down)
-	s.Browser().Get("/cluster").Want(http.StatusOK, `[data-server="2"] .state`, "down")
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine, demo, func(cfg *site.Config) { cfg.Window = 100 * time.Millisecond })
+		s.Watch()
+		b := s.User("Mara")
+		resume := s.Pause()
+		b.Post("/profile", "name", "Mara L")
+		for s.Cluster.Status()[1].Lag < 200*time.Millisecond {
+			time.Sleep(5 * time.Millisecond)
+		}
+		p := s.Browser().Get("/cluster").Want(http.StatusOK, "h1", "Cluster").
+			Want(http.StatusOK, `[data-server="1"][data-state=up] .server`, "server 1 primary").
+			Want(http.StatusOK, `[data-server="2"][data-state=up] .server`, "server 2 replica").
+			Want(http.StatusOK, `[data-server="2"] code`, s.Servers.Replicas()[0].Addr())
+		if lag := p.Text(`[data-server="2"] [data-lag]`); lag == "0.0 s" || lag == "" {
+			t.Errorf("the lag is %q", lag)
+		}
+		if line := p.Find(`[data-server="2"] polyline`).AttrOr("points", ""); len(strings.Fields(line)) < 2 {
+			t.Errorf("the line is %q", line)
+		}
+		if warning := p.Text(".cluster .problem"); !strings.Contains(warning, "READ_WINDOW is 100ms") {
+			t.Errorf("the warning is %q", warning)
+		}
+		if used := p.Text(`[data-server="1"] table`); !strings.Contains(used, "commit not reached") {
+			t.Errorf("the primary was used for %q", used)
+		}
+		resume()
+		stacktest.Must(t, s.Servers.Replicas()[0].Stop(stacktest.Context(t)))
+		defer s.Servers.Replicas()[0].Start(stacktest.Context(t))
+		s.WaitState(1, dbroute.Down)
+		s.Browser().Get("/cluster").Want(http.StatusOK, `[data-server="2"] .state`, "down")
+	})
 }
 
 func TestEachClusterHasItsPlaceOnThePage(t *testing.T) {
-	reports, err := dbroute.Open(dbroute.Config{Name: "reports", Primary: "postgres://localhost:1/reports"})
-	stacktest.Must(t, err)
-	defer reports.Close()
-	s := sitetest.New(t, demo, func(cfg *site.Config) { cfg.Others = []*dbroute.Cluster{reports} })
-	b := s.Browser()
-	p := b.Get("/cluster").Want(http.StatusOK, "#cluster-main", "main").Want(http.StatusOK, "#cluster-reports", "reports")
-	if n := p.Find("[data-server]").Length(); n != 3 {
-		t.Errorf("%d servers, want 2 of main and 1 of reports", n)
-	}
-	if text := b.Get("/metrics").Text("body"); !strings.Contains(text, `freshread_server_up{cluster="reports"`) {
-		t.Errorf("metrics lack the second cluster:\n%s", text)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		reports, err := dbroute.Open(dbroute.Config{Name: "reports", Primary: "postgres://localhost:1/reports"})
+		stacktest.Must(t, err)
+		defer reports.Close()
+		s := sitetest.New(t, engine, demo, func(cfg *site.Config) { cfg.Others = []*dbroute.Cluster{reports} })
+		b := s.Browser()
+		p := b.Get("/cluster").Want(http.StatusOK, "#cluster-main", "main").Want(http.StatusOK, "#cluster-reports", "reports")
+		if n := p.Find("[data-server]").Length(); n != 3 {
+			t.Errorf("%d servers, want 2 of main and 1 of reports", n)
+		}
+		if text := b.Get("/metrics").Text("body"); !strings.Contains(text, `freshread_server_up{cluster="reports"`) {
+			t.Errorf("metrics lack the second cluster:\n%s", text)
+		}
+	})
 }
 
 func TestClusterPageIsLive(t *testing.T) {
-	done := make(chan struct{})
-	s := sitetest.New(t, demo, func(cfg *site.Config) { cfg.Done = done })
-	s.Watch()
-	ctx, cancel := context.WithCancel(stacktest.Context(t))
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/cluster/events", nil)
-	stacktest.Must(t, err)
-	response, err := http.DefaultClient.Do(request)
-	stacktest.Must(t, err)
-	defer response.Body.Close()
-	if got := response.Header.Get("Content-Type"); got != "text/event-stream" {
-		t.Errorf("Content-Type is %q", got)
-	}
-	lines := bufio.NewScanner(response.Body)
-	for event := range 2 {
-		html, name := nextEvent(lines)
-		page, err := goquery.NewDocumentFromReader(strings.NewReader(html))
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		done := make(chan struct{})
+		s := sitetest.New(t, engine, demo, func(cfg *site.Config) { cfg.Done = done })
+		s.Watch()
+		ctx, cancel := context.WithCancel(stacktest.Context(t))
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/cluster/events", nil)
 		stacktest.Must(t, err)
-		if name != "state" || page.Find("[data-server]").Length() != 2 {
-			t.Errorf("event %d is %q: %s", event, name, html)
+		response, err := http.DefaultClient.Do(request)
+		stacktest.Must(t, err)
+		defer response.Body.Close()
+		if got := response.Header.Get("Content-Type"); got != "text/event-stream" {
+			t.Errorf("Content-Type is %q", got)
 		}
-	}
-	close(done) // the site stops
-	for lines.Scan() {
-	}
-	if ctx.Err() != nil {
-		t.Error("the stream does not end when the site stops")
-	}
+		lines := bufio.NewScanner(response.Body)
+		for event := range 2 {
+			html, name := nextEvent(lines)
+			page, err := goquery.NewDocumentFromReader(strings.NewReader(html))
+			stacktest.Must(t, err)
+			if name != "state" || page.Find("[data-server]").Length() != 2 {
+				t.Errorf("event %d is %q: %s", event, name, html)
+			}
+		}
+		close(done) // the site stops
+		for lines.Scan() {
+		}
+		if ctx.Err() != nil {
+			t.Error("the stream does not end when the site stops")
+		}
+	})
 }
 
 func nextEvent(lines *bufio.Scanner) (data, name string) {
@@ -113,35 +119,39 @@ func nextEvent(lines *bufio.Scanner) (data, name string) {
 }
 
 func TestInternalsAreForAdmins(t *testing.T) {
-	s := sitetest.New(t)
-	member, admin := s.User("Mara"), s.User("Yuki")
-	_, err := s.Cluster.PrimaryDB().Exec(`UPDATE users SET role = 'admin' WHERE id = $1`, admin.ID)
-	stacktest.Must(t, err)
-	s.Applied()
-	for _, path := range []string{"/cluster", "/cluster/events", "/metrics"} {
-		s.Browser().Get(path).Want(http.StatusOK, "h1", "Log in")
-		member.Get(path).Want(http.StatusForbidden, "h1", "This is not yours to see or change")
-	}
-	admin.Get("/cluster").Want(http.StatusOK, "h1", "Cluster")
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine)
+		member, admin := s.User("Mara"), s.User("Yuki")
+		_, err := s.Cluster.PrimaryDB().Exec(`UPDATE users SET role = 'admin' WHERE id = $1`, admin.ID)
+		stacktest.Must(t, err)
+		s.Applied()
+		for _, path := range []string{"/cluster", "/cluster/events", "/metrics"} {
+			s.Browser().Get(path).Want(http.StatusOK, "h1", "Log in")
+			member.Get(path).Want(http.StatusForbidden, "h1", "This is not yours to see or change")
+		}
+		admin.Get("/cluster").Want(http.StatusOK, "h1", "Cluster")
+	})
 }
 
 func TestMetrics(t *testing.T) {
-	s := sitetest.New(t, demo)
-	s.Watch()
-	b := s.Browser()
-	for range 3 {
-		b.Get("/")
-	}
-	text := b.Get("/metrics").Text("body")
-	for _, want := range []string{
-		`freshread_accesses_total{cluster="main",kind="read",reason="no pending commit",role="replica",server="2"} 3`,
-		`freshread_scope_decisions_total{cluster="main",reason="no pending commit"} 3`,
-		`freshread_server_up{cluster="main",role="primary",server="1"} 1`,
-		`freshread_server_up{cluster="main",role="replica",server="2"} 1`,
-		`freshread_replica_lag_seconds{cluster="main",server="2"} 0`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("metrics lack %s:\n%s", want, text)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine, demo)
+		s.Watch()
+		b := s.Browser()
+		for range 3 {
+			b.Get("/")
 		}
-	}
+		text := b.Get("/metrics").Text("body")
+		for _, want := range []string{
+			`freshread_accesses_total{cluster="main",kind="read",reason="no pending commit",role="replica",server="2"} 3`,
+			`freshread_scope_decisions_total{cluster="main",reason="no pending commit"} 3`,
+			`freshread_server_up{cluster="main",role="primary",server="1"} 1`,
+			`freshread_server_up{cluster="main",role="replica",server="2"} 1`,
+			`freshread_replica_lag_seconds{cluster="main",server="2"} 0`,
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("metrics lack %s:\n%s", want, text)
+			}
+		}
+	})
 }

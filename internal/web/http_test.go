@@ -37,9 +37,9 @@ type testSite struct {
 	begun, goOn chan struct{}
 }
 
-func newTestSite(t *testing.T, strategy func(*Markers) Middleware) *testSite {
+func newTestSite(t *testing.T, engine string, strategy func(*Markers) Middleware) *testSite {
 	t.Helper()
-	servers := stacktest.Pair(t)
+	servers := stacktest.Pair(t, engine)
 	database := stacktest.Database(t, servers)
 	cluster, err := dbroute.Open(dbroute.Config{
 		Name: "main", Primary: servers.Primary().URL(database), Replicas: []string{servers.Replicas()[0].URL(database)},
@@ -213,189 +213,211 @@ func byWindow(window time.Duration) func(*Markers) Middleware {
 }
 
 func TestMarkerReachesTheClientHoweverTheHandlerEnds(t *testing.T) {
-	s := newTestSite(t, CommitID)
-	stacktest.Pause(t, s.servers)
-	for path, status := range map[string]int{
-		"redirect": 303, "implicit-200": 200, "nothing": 200, "flush": 200, "not-found": 404,
-		"error": 500, "panic": 500, "json-error": 409, "204": 204,
-	} {
-		for _, method := range []string{http.MethodPost, http.MethodGet} {
-			t.Run(method+" "+path, func(t *testing.T) {
-				b := s.browser()
-				text := strings.ToLower(method) + "-" + path
-				a := b.do(method, "/write/"+path+"?text="+text)
-				if a.StatusCode != status {
-					t.Errorf("status is %d, want %d", a.StatusCode, status)
-				}
-				if got := a.Header.Get("X-Server-Id"); got != "1" {
-					t.Errorf("X-Server-Id is %q", got)
-				}
-				if got := a.Header.Get("Server-Timing"); !strings.HasPrefix(got, "note.Set;dur=") || !strings.HasSuffix(got, `;desc="server 1, primary, write"`) {
-					t.Errorf("Server-Timing is %q", got)
-				}
-				b.want("/read", text+": commit not reached", "1")
-			})
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		stacktest.Pause(t, s.servers)
+		for path, status := range map[string]int{
+			"redirect": 303, "implicit-200": 200, "nothing": 200, "flush": 200, "not-found": 404,
+			"error": 500, "panic": 500, "json-error": 409, "204": 204,
+		} {
+			for _, method := range []string{http.MethodPost, http.MethodGet} {
+				t.Run(method+" "+path, func(t *testing.T) {
+					b := s.browser()
+					text := strings.ToLower(method) + "-" + path
+					a := b.do(method, "/write/"+path+"?text="+text)
+					if a.StatusCode != status {
+						t.Errorf("status is %d, want %d", a.StatusCode, status)
+					}
+					if got := a.Header.Get("X-Server-Id"); got != "1" {
+						t.Errorf("X-Server-Id is %q", got)
+					}
+					if got := a.Header.Get("Server-Timing"); !strings.HasPrefix(got, "note.Set;dur=") || !strings.HasSuffix(got, `;desc="server 1, primary, write"`) {
+						t.Errorf("Server-Timing is %q", got)
+					}
+					b.want("/read", text+": commit not reached", "1")
+				})
+			}
 		}
-	}
+	})
 }
 
 func TestReadReturnsToTheReplica(t *testing.T) {
-	s := newTestSite(t, CommitID)
-	resume := stacktest.Pause(t, s.servers)
-	b, other := s.browser(), s.browser()
-	b.want("/read", "old: no pending commit", "2")
-	b.do(http.MethodPost, "/write/redirect?text=new")
-	b.want("/read", "new: commit not reached", "1")
-	if a := b.want("/read", "new: commit not reached", "1"); len(a.Cookies()) != 0 {
-		t.Errorf("a plain read changes cookies: %v", a.Cookies())
-	}
-	other.want("/read", "old: no pending commit", "2")
-	resume()
-	stacktest.Applied(t, s.servers)
-	b.want("/read", "new: commit reached", "2")
-	if _, n := b.marker(); n != 0 {
-		t.Errorf("%d markers are left", n)
-	}
-	b.want("/read", "new: no pending commit", "2")
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		resume := stacktest.Pause(t, s.servers)
+		b, other := s.browser(), s.browser()
+		b.want("/read", "old: no pending commit", "2")
+		b.do(http.MethodPost, "/write/redirect?text=new")
+		b.want("/read", "new: commit not reached", "1")
+		if a := b.want("/read", "new: commit not reached", "1"); len(a.Cookies()) != 0 {
+			t.Errorf("a plain read changes cookies: %v", a.Cookies())
+		}
+		other.want("/read", "old: no pending commit", "2")
+		resume()
+		stacktest.Applied(t, s.servers)
+		b.want("/read", "new: commit reached", "2")
+		if _, n := b.marker(); n != 0 {
+			t.Errorf("%d markers are left", n)
+		}
+		b.want("/read", "new: no pending commit", "2")
+	})
 }
 
 func TestTouchOnEachRequestStaysOnTheReplica(t *testing.T) {
-	s := newTestSite(t, CommitID)
-	stacktest.Pause(t, s.servers)
-	b := s.browser()
-	for range 20 {
-		a := b.do(http.MethodGet, "/touch?text=touched")
-		if a.text != "old: no pending commit" || a.Header.Get("X-Server-Id") != "1, 2" {
-			t.Fatalf("%q from servers %s", a.text, a.Header.Get("X-Server-Id"))
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		stacktest.Pause(t, s.servers)
+		b := s.browser()
+		for range 20 {
+			a := b.do(http.MethodGet, "/touch?text=touched")
+			if a.text != "old: no pending commit" || a.Header.Get("X-Server-Id") != "1, 2" {
+				t.Fatalf("%q from servers %s", a.text, a.Header.Get("X-Server-Id"))
+			}
 		}
-	}
+	})
 }
 
 func TestOthersWritesMoveNobody(t *testing.T) {
-	s := newTestSite(t, CommitID)
-	stacktest.Pause(t, s.servers)
-	b := s.browser()
-	for i := range 5 {
-		s.browser().do(http.MethodPost, fmt.Sprintf("/write/redirect?text=%d", i))
-		b.want("/read", "old: no pending commit", "2")
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		stacktest.Pause(t, s.servers)
+		b := s.browser()
+		for i := range 5 {
+			s.browser().do(http.MethodPost, fmt.Sprintf("/write/redirect?text=%d", i))
+			b.want("/read", "old: no pending commit", "2")
+		}
+	})
 }
 
 func TestTwoWritesAtOnce(t *testing.T) {
-	for _, order := range [][2]int{{0, 1}, {1, 0}} {
-		s := newTestSite(t, CommitID)
-		resume := stacktest.Pause(t, s.servers)
-		b := s.browser()
-		// Both are sent with the same cookies; their responses arrive in order.
-		answers := [2]answer{
-			b.send(http.MethodPost, "/write/redirect?text=first"),
-			b.send(http.MethodPost, "/write/redirect?text=second"),
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			s := newTestSite(t, engine, CommitID)
+			resume := stacktest.Pause(t, s.servers)
+			b := s.browser()
+			// Both are sent with the same cookies; their responses arrive in order.
+			answers := [2]answer{
+				b.send(http.MethodPost, "/write/redirect?text=first"),
+				b.send(http.MethodPost, "/write/redirect?text=second"),
+			}
+			last := s.markers.read(requestWith(answers[1].Cookies()...)).marker
+			for _, i := range order {
+				b.receive(answers[i])
+			}
+			if got, n := b.marker(); got.Commit != last.Commit || n != 2 {
+				t.Errorf("order %v: %d markers that say %+v, want 2 that say %+v", order, n, got, last)
+			}
+			b.want("/read", "second: commit not reached", "1")
+			if got, n := b.marker(); got.Commit != last.Commit || n != 1 {
+				t.Errorf("order %v: a read left %d markers that say %+v", order, n, got)
+			}
+			resume()
 		}
-		last := s.markers.read(requestWith(answers[1].Cookies()...)).marker
-		for _, i := range order {
-			b.receive(answers[i])
-		}
-		if got, n := b.marker(); got.Commit != last.Commit || n != 2 {
-			t.Errorf("order %v: %d markers that say %+v, want 2 that say %+v", order, n, got, last)
-		}
-		b.want("/read", "second: commit not reached", "1")
-		if got, n := b.marker(); got.Commit != last.Commit || n != 1 {
-			t.Errorf("order %v: a read left %d markers that say %+v", order, n, got)
-		}
-		resume()
-	}
+	})
 }
 
 func TestSlowReadDoesNotUndoAWrite(t *testing.T) {
-	s := newTestSite(t, CommitID)
-	b := s.browser()
-	b.do(http.MethodPost, "/write/redirect?text=first")
-	stacktest.Applied(t, s.servers)
-	stacktest.Pause(t, s.servers)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		b := s.browser()
+		b.do(http.MethodPost, "/write/redirect?text=first")
+		stacktest.Applied(t, s.servers)
+		stacktest.Pause(t, s.servers)
 
-	// It carries a marker that the replica has reached, and so will delete it.
-	slow := make(chan answer)
-	go func() { slow <- b.send(http.MethodGet, "/slow/read") }()
-	<-s.begun
-	b.do(http.MethodPost, "/write/redirect?text=second")
-	s.goOn <- struct{}{}
-	late := b.receive(<-slow)
-	if late.text != "first: commit reached" {
-		t.Errorf("the slow read shows %q", late.text)
-	}
-	b.want("/read", "second: commit not reached", "1")
+		// It carries a marker that the replica has reached, and so will delete it.
+		slow := make(chan answer)
+		go func() { slow <- b.send(http.MethodGet, "/slow/read") }()
+		<-s.begun
+		b.do(http.MethodPost, "/write/redirect?text=second")
+		s.goOn <- struct{}{}
+		late := b.receive(<-slow)
+		if late.text != "first: commit reached" {
+			t.Errorf("the slow read shows %q", late.text)
+		}
+		b.want("/read", "second: commit not reached", "1")
+	})
 }
 
 func TestDoubtHealsInOneRequest(t *testing.T) {
-	s := newTestSite(t, CommitID)
-	for name, value := range map[string]string{
-		"edited":    "MTc2NDUwMDAwMHxh",
-		"oversized": strings.Repeat("x", 5<<10),
-	} {
-		t.Run(name, func(t *testing.T) {
-			resume := stacktest.Pause(t, s.servers)
-			s.browser().do(http.MethodPost, "/write/redirect?text="+name)
-			b := s.browser()
-			u, _ := url.Parse(s.url)
-			b.jar.SetCookies(u, []*http.Cookie{{Name: s.markers.prefix + "abc", Value: value, Path: "/"}})
-			b.want("/read", name+": unknown marker", "1")
-			if got, n := b.marker(); got.Unknown || n != 1 {
-				t.Errorf("%d markers are left, that say %+v", n, got)
-			}
-			b.want("/read", name+": commit not reached", "1")
-			resume()
-			stacktest.Applied(t, s.servers)
-			b.want("/read", name+": commit reached", "2")
-		})
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		for name, value := range map[string]string{
+			"edited":    "MTc2NDUwMDAwMHxh",
+			"oversized": strings.Repeat("x", 5<<10),
+		} {
+			t.Run(name, func(t *testing.T) {
+				resume := stacktest.Pause(t, s.servers)
+				s.browser().do(http.MethodPost, "/write/redirect?text="+name)
+				b := s.browser()
+				u, _ := url.Parse(s.url)
+				b.jar.SetCookies(u, []*http.Cookie{{Name: s.markers.prefix + "abc", Value: value, Path: "/"}})
+				b.want("/read", name+": unknown marker", "1")
+				if got, n := b.marker(); got.Unknown || n != 1 {
+					t.Errorf("%d markers are left, that say %+v", n, got)
+				}
+				b.want("/read", name+": commit not reached", "1")
+				resume()
+				stacktest.Applied(t, s.servers)
+				b.want("/read", name+": commit reached", "2")
+			})
+		}
+	})
 }
 
 func TestErrorPagesTellWhoAnswered(t *testing.T) {
-	s := newTestSite(t, CommitID)
-	a := s.browser().do(http.MethodGet, "/missing")
-	if a.StatusCode != http.StatusNotFound || a.Header.Get("X-Server-Id") != "2" || !strings.Contains(a.text, `data-read="note.Text"`) {
-		t.Errorf("%d from server %q: %s", a.StatusCode, a.Header.Get("X-Server-Id"), a.text)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		a := s.browser().do(http.MethodGet, "/missing")
+		if a.StatusCode != http.StatusNotFound || a.Header.Get("X-Server-Id") != "2" || !strings.Contains(a.text, `data-read="note.Text"`) {
+			t.Errorf("%d from server %q: %s", a.StatusCode, a.Header.Get("X-Server-Id"), a.text)
+		}
+	})
 }
 
 func TestWindow(t *testing.T) {
-	const window = 1500 * time.Millisecond
-	s := newTestSite(t, byWindow(window))
-	stacktest.Pause(t, s.servers)
-	b := s.browser()
-	b.want("/read", "old: no recent write", "2")
-	a := b.do(http.MethodPost, "/write/204?text=new")
-	if c := a.Cookies(); len(c) != 1 || time.Duration(c[0].MaxAge)*time.Second <= window {
-		t.Errorf("cookies are %v", c)
-	}
-	written, _ := b.marker()
-	for range 3 { // reading does not use the marker up
-		b.want("/read", "new: within window", "1")
-	}
-	time.Sleep(time.Until(written.Written.Add(window + time.Millisecond)))
-	b.want("/read", "old: no recent write", "2")
-	if _, n := b.marker(); n != 0 {
-		t.Errorf("%d markers are left after the window", n)
-	}
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		const window = 1500 * time.Millisecond
+		s := newTestSite(t, engine, byWindow(window))
+		stacktest.Pause(t, s.servers)
+		b := s.browser()
+		b.want("/read", "old: no recent write", "2")
+		a := b.do(http.MethodPost, "/write/204?text=new")
+		if c := a.Cookies(); len(c) != 1 || time.Duration(c[0].MaxAge)*time.Second <= window {
+			t.Errorf("cookies are %v", c)
+		}
+		written, _ := b.marker()
+		for range 3 { // reading does not use the marker up
+			b.want("/read", "new: within window", "1")
+		}
+		time.Sleep(time.Until(written.Written.Add(window + time.Millisecond)))
+		b.want("/read", "old: no recent write", "2")
+		if _, n := b.marker(); n != 0 {
+			t.Errorf("%d markers are left after the window", n)
+		}
+	})
 }
 
 func TestWindowOfAMarkerThatCannotBeReadBeginsNow(t *testing.T) {
-	s := newTestSite(t, byWindow(time.Hour))
-	b := s.browser()
-	u, _ := url.Parse(s.url)
-	b.jar.SetCookies(u, []*http.Cookie{{Name: s.markers.prefix + "abc", Value: "x", Path: "/"}})
-	b.want("/read", "old: unknown marker", "1")
-	b.want("/read", "old: within window", "1")
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, byWindow(time.Hour))
+		b := s.browser()
+		u, _ := url.Parse(s.url)
+		b.jar.SetCookies(u, []*http.Cookie{{Name: s.markers.prefix + "abc", Value: "x", Path: "/"}})
+		b.want("/read", "old: unknown marker", "1")
+		b.want("/read", "old: within window", "1")
+	})
 }
 
 // What cannot be read may have been written a moment ago, whatever the other
 // markers say.
 func TestWindowOfAMarkerThatCannotBeReadBesideAnOldOne(t *testing.T) {
-	s := newTestSite(t, byWindow(time.Hour))
-	old := cookies(s.markers, nil, dbroute.Outcome{Changed: true, Marker: dbroute.Marker{Written: time.UnixMilli(1), Unknown: true}})
-	b := s.browser()
-	u, _ := url.Parse(s.url)
-	b.jar.SetCookies(u, append(old, &http.Cookie{Name: s.markers.prefix + "abc", Value: "x", Path: "/"}))
-	b.want("/read", "old: unknown marker", "1")
-	b.want("/read", "old: within window", "1")
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, byWindow(time.Hour))
+		old := cookies(s.markers, nil, dbroute.Outcome{Changed: true, Marker: dbroute.Marker{Written: time.UnixMilli(1), Unknown: true}})
+		b := s.browser()
+		u, _ := url.Parse(s.url)
+		b.jar.SetCookies(u, append(old, &http.Cookie{Name: s.markers.prefix + "abc", Value: "x", Path: "/"}))
+		b.want("/read", "old: unknown marker", "1")
+		b.want("/read", "old: within window", "1")
+	})
 }

@@ -43,9 +43,9 @@ var Cheap = auth.Cost{Memory: 8, Time: 1, Threads: 1}
 
 // New starts a site that routes by commit ID, on the pair that the package's
 // tests share; change may change its configuration.
-func New(t *testing.T, change ...func(*site.Config)) *Site {
+func New(t *testing.T, engine string, change ...func(*site.Config)) *Site {
 	t.Helper()
-	return NewOn(t, stacktest.Pair(t), change...)
+	return NewOn(t, stacktest.Pair(t, engine), change...)
 }
 
 // NewOn is New on servers of the test's own.
@@ -103,7 +103,7 @@ func (s *Site) WaitState(server int, want dbroute.State) {
 			return
 		}
 	}
-	s.T.Fatalf("server is %+v, want it %s", got, want)
+	s.T.Fatalf("server %d is %s (%s), %v late, at %q; want it %s", got.ID, got.State, got.Cause, got.Lag, got.Position, want)
 }
 
 // Failover starts the site anew on the roles that the servers have now.

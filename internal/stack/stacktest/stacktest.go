@@ -1,7 +1,7 @@
 // Package stacktest gives tests real database servers.
 //
-// A test that needs an engine which is not installed is skipped, unless
-// REQUIRE_ENGINES names the engine: then it fails. `make test` sets it.
+// Each runs a test on every engine that is installed. If TEST_ENGINES names
+// engines, it runs on these and fails if one is not installed: `make test` sets it.
 package stacktest
 
 import (
@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,14 +20,19 @@ import (
 	"freshread/internal/stack"
 )
 
-// Engine is the engine that tests run on.
-const Engine = "postgres"
+// engines are all that a behaviour is tested on.
+var engines = []string{"postgres"}
 
 // patience bounds every wait of a test for a server.
 const patience = 30 * time.Second
 
-// shared is the pair that the tests of one package use in turn.
+// shared are the pairs that the tests of one package use in turn.
 var shared struct {
+	sync.Mutex
+	pairs map[string]*pair // by engine
+}
+
+type pair struct {
 	once  sync.Once
 	stack *stack.Stack
 	err   error
@@ -35,52 +41,93 @@ var shared struct {
 // Main is for TestMain: it runs the tests, stops the servers that they shared,
 // and returns the exit status.
 func Main(m *testing.M) int {
-	if stack.Installed(context.Background(), Engine) != nil && !required() {
+	if !wanted("postgres") || !named() && stack.Installed(context.Background(), "postgres") != nil {
 		flag.Set("test.skip", "^Example") // they have no way to skip themselves
 	}
 	status := m.Run()
-	if shared.stack != nil {
-		if err := shared.stack.Close(); err != nil {
+	for _, p := range shared.pairs {
+		if p.stack == nil {
+			continue
+		}
+		if err := p.stack.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the servers:", err)
-			return 1
+			status = 1
 		}
 	}
 	return status
 }
 
-// Pair returns a primary and a replica that applies at once. All tests of a
-// package share them, so a test that pauses or stops one must not be parallel.
-func Pair(tb testing.TB) *stack.Stack {
+// Each runs a test on every engine, at once as far as the machine allows: the
+// servers of one have nothing to do with those of another.
+func Each(t *testing.T, test func(t *testing.T, engine string)) {
+	t.Helper()
+	for _, engine := range engines {
+		if wanted(engine) {
+			t.Run(engine, func(t *testing.T) {
+				t.Parallel()
+				requireInstalled(t, engine)
+				test(t, engine)
+			})
+		}
+	}
+}
+
+// Only is for what one engine alone has: it skips the test where that engine is
+// not to be tested.
+func Only(tb testing.TB, engine string) {
 	tb.Helper()
-	shared.once.Do(func() {
-		shared.stack, shared.err = stack.Start(context.Background(), options(1))
-	})
-	requireStarted(tb, shared.err)
-	return shared.stack
+	if !wanted(engine) {
+		tb.Skipf("TEST_ENGINES does not name %s", engine)
+	}
+	requireInstalled(tb, engine)
+}
+
+func requireInstalled(tb testing.TB, engine string) {
+	tb.Helper()
+	err := stack.Installed(context.Background(), engine)
+	var missing *stack.MissingError
+	if errors.As(err, &missing) && !named() {
+		tb.Skip(err)
+	}
+	Must(tb, err)
+}
+
+func named() bool { return os.Getenv("TEST_ENGINES") != "" }
+
+func wanted(engine string) bool {
+	return !named() || slices.Contains(strings.Fields(os.Getenv("TEST_ENGINES")), engine)
+}
+
+// Pair returns a primary and a replica that applies at once. The tests of a
+// package share them, one test at a time.
+func Pair(tb testing.TB, engine string) *stack.Stack {
+	tb.Helper()
+	shared.Lock()
+	if shared.pairs == nil {
+		shared.pairs = map[string]*pair{}
+	}
+	p := shared.pairs[engine]
+	if p == nil {
+		p = &pair{}
+		shared.pairs[engine] = p
+	}
+	shared.Unlock()
+	p.once.Do(func() { p.stack, p.err = start(engine, 1) })
+	Must(tb, p.err)
+	return p.stack
 }
 
 // Start returns servers of the test's own, for tests that kill or promote.
-func Start(tb testing.TB, replicas int) *stack.Stack {
+func Start(tb testing.TB, engine string, replicas int) *stack.Stack {
 	tb.Helper()
-	s, err := stack.Start(context.Background(), options(replicas))
-	requireStarted(tb, err)
+	s, err := start(engine, replicas)
+	Must(tb, err)
 	tb.Cleanup(func() { Must(tb, s.Close()) })
 	return s
 }
 
-func required() bool { return strings.Contains(os.Getenv("REQUIRE_ENGINES"), Engine) }
-
-func options(replicas int) stack.Options {
-	return stack.Options{Engine: Engine, Replicas: make([]time.Duration, replicas)}
-}
-
-func requireStarted(tb testing.TB, err error) {
-	tb.Helper()
-	var missing *stack.MissingError
-	if errors.As(err, &missing) && !required() {
-		tb.Skip(err)
-	}
-	Must(tb, err)
+func start(engine string, replicas int) (*stack.Stack, error) {
+	return stack.Start(context.Background(), stack.Options{Engine: engine, Replicas: make([]time.Duration, replicas)})
 }
 
 var databases atomic.Int64
