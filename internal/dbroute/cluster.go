@@ -17,6 +17,8 @@ type Config struct {
 	// Name tells clusters of one program apart, in cookies and in logs:
 	// lower-case letters, digits and hyphens.
 	Name string
+	// Engine is only needed for a MariaDB whose URLs begin with mysql://.
+	Engine Engine
 	// Primary and Replicas are URLs, each of exactly one server. A load
 	// balancer in front of several would answer a question about one server
 	// with another. Without replicas the cluster is primary-only.
@@ -73,7 +75,7 @@ func Open(cfg Config) (*Cluster, error) {
 	if !clusterName.MatchString(cfg.Name) {
 		return nil, fmt.Errorf("dbroute: open: cluster name %q: want lower-case letters, digits and hyphens", cfg.Name)
 	}
-	engine, err := engineFor(cfg.Primary)
+	engine, err := engineFor(cfg.Primary, cfg.Engine)
 	if err != nil {
 		return nil, fmt.Errorf("dbroute: open primary: %w", err)
 	}

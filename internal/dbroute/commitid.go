@@ -2,7 +2,6 @@ package dbroute
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -78,15 +77,9 @@ func (c *Cluster) LastCommitID(ctx context.Context) (CommitID, error) {
 	return id, nil
 }
 
-// The pauses between two questions to a replica that has yet to reach a commit.
-const (
-	firstPoll = 2 * time.Millisecond
-	lastPoll  = 50 * time.Millisecond
-)
-
 // HasCommitID reports whether the server that the scope in ctx reads from has
 // reached id, waiting at most wait for it. On the primary it is true at once.
-// No connection is held while it waits.
+// However many wait for a replica, they cost it one connection.
 func (c *Cluster) HasCommitID(ctx context.Context, id CommitID, wait time.Duration) (bool, error) {
 	if c.openTx(ctx) != nil || id.IsZero() {
 		return true, nil
@@ -100,28 +93,4 @@ func (c *Cluster) HasCommitID(ctx context.Context, id CommitID, wait time.Durati
 		return false, fmt.Errorf("dbroute: has commit ID: %w", err)
 	}
 	return reached, nil
-}
-
-func (c *Cluster) waitReached(ctx context.Context, s *server, id CommitID, wait time.Duration) (bool, error) {
-	deadline := time.Now().Add(wait)
-	waitCtx, cancel := context.WithDeadline(ctx, deadline.Add(c.cfg.CheckTimeout))
-	defer cancel()
-	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
-		a := c.ask(waitCtx, s, id)
-		if a.err != nil && ctx.Err() == nil && errors.Is(a.err, context.DeadlineExceeded) {
-			return false, nil
-		}
-		if a.err != nil || a.reach == hasReached {
-			return a.reach == hasReached, a.err
-		}
-		left := time.Until(deadline)
-		if left <= 0 {
-			return false, nil
-		}
-		select {
-		case <-time.After(min(pause, left)):
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
 }

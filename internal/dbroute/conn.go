@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +45,15 @@ func (s *sockets) dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	s.open[made] = struct{}{}
 	return made, nil
+}
+
+// SyscallConn lets a driver look whether an idle connection is still alive.
+func (c *socket) SyscallConn() (syscall.RawConn, error) {
+	raw, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return raw.SyscallConn()
 }
 
 func (c *socket) Close() error {

@@ -45,6 +45,11 @@ type engine interface {
 	// reached asks the replica at the other end of conn.
 	reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error)
 
+	// wait returns once the replica at the other end of conn has reached id, and
+	// after so many seconds at the latest. It is only called if the identity of
+	// conn says waits; what has been reached is asked afterwards.
+	wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error
+
 	// applied returns how far the replica at the other end of conn has got, or
 	// the zero CommitID if it cannot tell. It fails if that is no replica.
 	applied(ctx context.Context, conn *sql.Conn) (CommitID, error)
@@ -61,15 +66,20 @@ type engine interface {
 
 	// duplicateKey reports whether a unique index refused a row.
 	duplicateKey(err error) bool
+
+	// endsTransaction reports whether an error of a statement has rolled back its
+	// transaction without the server refusing what is sent next.
+	endsTransaction(err error) bool
 }
 
 // engines are all there are.
-func engines() []engine { return []engine{postgres{}} }
+func engines() []engine { return []engine{postgres{}, mysqlEngine{}, mariadbEngine{}} }
 
 // identity is what a connection learns about its server when it opens.
 type identity struct {
 	serverID int    // 0 if the server was not given one
 	instance string // differs after a restart and on another server
+	waits    bool   // the server can wait for a commit ID by itself
 }
 
 // reach is a replica's answer to whether it has reached a commit ID.
@@ -90,21 +100,39 @@ const (
 	faultConnection              // no answer: the connection or the server is gone
 )
 
-// engineFor chooses the engine by the scheme of a database URL.
-func engineFor(rawURL string) (engine, error) {
+// engineFor chooses the engine by the scheme of a database URL. MariaDB is
+// also found under mysql:// if it is asked for.
+func engineFor(rawURL string, asked Engine) (engine, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		// The error of net/url repeats the URL, and with it the password.
 		return nil, fmt.Errorf("%w: not a URL", ErrUnsupported)
 	}
-	switch u.Scheme {
+	found, err := engineOfScheme(u.Scheme)
+	switch {
+	case err != nil:
+		return nil, err
+	case asked == "" || asked == found.name():
+		return found, nil
+	case asked == MariaDB && found.name() == MySQL:
+		return mariadbEngine{}, nil
+	}
+	return nil, fmt.Errorf("%w: %s:// is not a URL of the engine %q", ErrUnsupported, u.Scheme, asked)
+}
+
+func engineOfScheme(scheme string) (engine, error) {
+	switch scheme {
 	case "postgres", "postgresql":
 		return postgres{}, nil
+	case "mysql":
+		return mysqlEngine{}, nil
+	case "mariadb":
+		return mariadbEngine{}, nil
 	case "sqlite", "sqlite3", "file":
 		return nil, fmt.Errorf("%w: SQLite has no replicas that apply a primary's commits, so there is nothing to route", ErrUnsupported)
 	case "sqlserver", "mssql":
 		return nil, fmt.Errorf("%w: SQL Server tells a client no position of its commit that a secondary could be asked for", ErrUnsupported)
 	default:
-		return nil, fmt.Errorf("%w: scheme %q (use postgres://)", ErrUnsupported, u.Scheme)
+		return nil, fmt.Errorf("%w: scheme %q (use postgres://, mysql:// or mariadb://)", ErrUnsupported, scheme)
 	}
 }

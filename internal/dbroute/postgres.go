@@ -47,14 +47,16 @@ func (postgres) identify(ctx context.Context, conn driver.QueryerContext, role R
 		       extract(epoch FROM pg_postmaster_start_time())::text || ' ' ||
 		       coalesce((SELECT extract(epoch FROM backend_start)::text
 		                   FROM pg_stat_activity WHERE backend_type = 'checkpointer'), ''),
-		       coalesce(current_setting('app.server_id', true), '')`)
+		       coalesce(current_setting('app.server_id', true), ''),
+		       current_setting('server_version_num')::integer >= 190000`)
 	if err != nil {
 		return identity{}, err
 	}
 	recovering, ok1 := row[0].(bool)
 	started, ok2 := row[1].(string)
 	serverID, ok3 := row[2].(string)
-	if !ok1 || !ok2 || !ok3 {
+	waits, ok4 := row[3].(bool)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
 		return identity{}, fmt.Errorf("unexpected answer %v", row)
 	}
 	switch {
@@ -63,7 +65,7 @@ func (postgres) identify(ctx context.Context, conn driver.QueryerContext, role R
 	case !recovering && role == Replica:
 		return identity{}, fmt.Errorf("%w: the server is a primary, not a standby", errWrongRole)
 	}
-	who := identity{instance: started}
+	who := identity{instance: started, waits: waits}
 	if serverID != "" {
 		if who.serverID, err = strconv.Atoi(serverID); err != nil {
 			return identity{}, fmt.Errorf("app.server_id: %w", err)
@@ -174,6 +176,17 @@ func (postgres) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach
 	return hasReached, nil
 }
 
+// wait uses WAIT FOR LSN, which takes no parameters and no prepared statement
+// worth keeping. PostgreSQL has it from version 19 on.
+func (postgres) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error {
+	p, err := parseWALPosition(id.text)
+	if err != nil {
+		return err
+	}
+	statement := fmt.Sprintf("WAIT FOR LSN '%s' WITH (TIMEOUT '%dms', NO_THROW)", formatLSN(p.lsn), int64(seconds*1000))
+	return conn.QueryRowContext(ctx, statement, pgx.QueryExecModeSimpleProtocol).Scan(new(string))
+}
+
 func (postgres) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	var standby bool
 	var timeline int64
@@ -254,6 +267,9 @@ func (postgres) duplicateKey(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "23505" // unique_violation
 }
+
+// endsTransaction: the server refuses whatever follows an error.
+func (postgres) endsTransaction(error) bool { return false }
 
 // walPosition is a commit ID taken apart.
 type walPosition struct {

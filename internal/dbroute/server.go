@@ -22,6 +22,7 @@ type server struct {
 	polls   *sql.DB // one connection, which no burst of reads can take
 
 	sockets sockets
+	waiters waiters
 
 	mu       sync.Mutex
 	identity identity // what the newest connection found
@@ -31,7 +32,7 @@ type server struct {
 
 func (c *Cluster) openServer(rawURL string, role Role, order int) (*server, error) {
 	s := &server{role: role, order: order, address: addressOf(rawURL)}
-	if e, err := engineFor(rawURL); err != nil {
+	if e, err := engineFor(rawURL, c.cfg.Engine); err != nil {
 		return nil, err
 	} else if e != c.engine {
 		return nil, fmt.Errorf("%w: all servers of a cluster must be of one engine", ErrUnsupported)

@@ -1,6 +1,7 @@
 package dbroute
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -14,27 +15,58 @@ type Tx struct {
 	tx       *sql.Tx
 	engine   engine
 	rebinder *rebinder
+	ended    error // of a statement that has rolled the transaction back
+}
+
+// note keeps an error after which the transaction must not be committed: what
+// follows it would not be part of it.
+func (t *Tx) note(err error) {
+	if err != nil && t.ended == nil && t.engine.endsTransaction(err) {
+		t.ended = err
+	}
 }
 
 // QueryContext runs a query in the transaction.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return t.tx.QueryContext(ctx, t.rebinder.rebind(query), args...)
+	if t.ended != nil {
+		return nil, t.ended
+	}
+	rows, err := t.tx.QueryContext(ctx, t.rebinder.rebind(query), args...)
+	t.note(err)
+	return rows, err
 }
 
 // QueryRowContext runs a query for one row in the transaction.
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.tx.QueryRowContext(ctx, t.rebinder.rebind(query), args...)
+	if t.ended != nil { // a Row can only get its error from a query
+		ended, end := context.WithCancelCause(ctx)
+		end(t.ended)
+		ctx = ended
+	}
+	row := t.tx.QueryRowContext(ctx, t.rebinder.rebind(query), args...)
+	t.note(row.Err())
+	return row
 }
 
 // ExecContext runs a statement in the transaction.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return t.tx.ExecContext(ctx, t.rebinder.rebind(query), args...)
+	if t.ended != nil {
+		return nil, t.ended
+	}
+	result, err := t.tx.ExecContext(ctx, t.rebinder.rebind(query), args...)
+	t.note(err)
+	return result, err
 }
 
 // InsertID runs an INSERT of one row into a table whose key column is id, and
 // returns the key that the database gave it. Engines differ in how they tell.
 func (t *Tx) InsertID(ctx context.Context, query string, args ...any) (int64, error) {
-	return t.engine.insertID(ctx, t.tx, t.rebinder.rebind(query), args)
+	if t.ended != nil {
+		return 0, t.ended
+	}
+	id, err := t.engine.insertID(ctx, t.tx, t.rebinder.rebind(query), args)
+	t.note(err)
+	return id, err
 }
 
 // SQL returns the transaction for libraries that take one, such as River's
@@ -104,7 +136,7 @@ func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) e
 	if err := fn(ctx, o.tx); err != nil {
 		return err
 	}
-	return o.err
+	return cmp.Or(o.err, o.tx.ended)
 }
 
 func (o *openTx) startHook(ctx context.Context) error {

@@ -1,0 +1,187 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+)
+
+// mysqlEngine is MySQL 8.0 and later. Its commit ID is a set of GTIDs:
+// "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", and a plus sign between the
+// sources where there are several.
+type mysqlEngine struct{ mysqlFamily }
+
+func (mysqlEngine) name() Engine { return MySQL }
+
+func (mysqlEngine) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error) {
+	return newMySQLConnector(rawURL, readOnly, dial, "transaction_read_only", "transaction_isolation")
+}
+
+func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error) {
+	return identifyMySQL(ctx, conn, role, MySQL, `
+		SELECT @@GLOBAL.read_only, @@server_id, concat(@@server_uuid, ' ', unix_timestamp() - variable_value)
+		  FROM performance_schema.global_status
+		 WHERE variable_name = 'Uptime'`)
+}
+
+// position takes in what is owned: rows become visible to others shortly before
+// their GTID is executed, and a client that has read them must find them again.
+// Owned is read first; a GTID that moves in between is then in both.
+//
+// Of the sources it keeps this server's own, since what came from an earlier
+// primary is older than all of it; but under group replication all members write
+// under the group's name.
+func (mysqlEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	var owned, executed, uuid string
+	var inGroup bool
+	err := conn.QueryRowContext(ctx, `
+		SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid,
+		       EXISTS (SELECT 1 FROM performance_schema.replication_group_members
+		                WHERE member_id = @@server_uuid AND member_state IN ('ONLINE', 'RECOVERING'))`).
+		Scan(&owned, &executed, &uuid, &inGroup)
+	if err != nil {
+		return CommitID{}, err
+	}
+	set, err := parseGTIDSet(executed)
+	if err != nil {
+		return CommitID{}, fmt.Errorf("gtid_executed %q: %w", executed, err)
+	}
+	inFlight, err := parseGTIDSet(withoutOwners(owned))
+	if err != nil {
+		return CommitID{}, fmt.Errorf("gtid_owned %q: %w", owned, err)
+	}
+	set.add(inFlight)
+	if !inGroup {
+		set.only(uuid)
+	}
+	return mysqlCommitID(set), nil
+}
+
+// withoutOwners takes the threads out of "uuid:4#12:5#13".
+func withoutOwners(owned string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(owned, "#")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		owned = strings.TrimLeft(after, "0123456789")
+	}
+}
+
+func (mysqlEngine) parse(text string) (CommitID, error) {
+	set, err := parseMySQLCommitID(text)
+	if err != nil || len(set) == 0 {
+		return CommitID{}, ErrMalformed
+	}
+	// One set has one text, so that equal commit IDs compare as equal.
+	if id := mysqlCommitID(set); id.text == text {
+		return id, nil
+	}
+	return CommitID{}, ErrMalformed
+}
+
+func (mysqlEngine) merge(a, b CommitID) (CommitID, error) {
+	union, err1 := parseMySQLCommitID(a.text)
+	other, err2 := parseMySQLCommitID(b.text)
+	if err1 != nil || err2 != nil {
+		return CommitID{}, ErrMalformed
+	}
+	union.add(other)
+	return mysqlCommitID(union), nil
+}
+
+func (mysqlEngine) covers(a, b CommitID) bool {
+	have, err1 := parseMySQLCommitID(a.text)
+	want, err2 := parseMySQLCommitID(b.text)
+	return err1 == nil && err2 == nil && have.covers(want)
+}
+
+func (mysqlEngine) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error) {
+	var executed bool
+	err := conn.QueryRowContext(ctx, `SELECT GTID_SUBSET(?, @@GLOBAL.gtid_executed)`, mysqlText(id)).Scan(&executed)
+	if err != nil || !executed {
+		return notReached, err
+	}
+	return hasReached, nil
+}
+
+// wait: WAIT_FOR_EXECUTED_GTID_SET takes 0 seconds for no bound at all.
+func (mysqlEngine) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error {
+	return conn.QueryRowContext(ctx, `SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)`, mysqlText(id), seconds).Scan(new(int))
+}
+
+func (mysqlEngine) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	var executed string
+	var readOnly bool
+	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_executed, @@GLOBAL.read_only`).Scan(&executed, &readOnly)
+	switch {
+	case err != nil:
+		return CommitID{}, err
+	case !readOnly:
+		return CommitID{}, errWritable
+	}
+	set, err := parseGTIDSet(executed)
+	if err != nil {
+		return CommitID{}, fmt.Errorf("gtid_executed %q: %w", executed, err)
+	}
+	return mysqlCommitID(set), nil
+}
+
+func (mysqlEngine) distance(a, b CommitID) int64 {
+	ahead, err1 := parseMySQLCommitID(a.text)
+	behind, err2 := parseMySQLCommitID(b.text)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return ahead.missing(behind)
+}
+
+func (mysqlEngine) missing(ctx context.Context, conn *sql.Conn, role Role) ([]string, error) {
+	var logBin bool
+	var mode, consistency string
+	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.log_bin, @@GLOBAL.gtid_mode, @@GLOBAL.enforce_gtid_consistency`).
+		Scan(&logBin, &mode, &consistency)
+	if err != nil {
+		return nil, err
+	}
+	var lacks []string
+	if role == Primary && !logBin {
+		lacks = append(lacks, "log_bin is OFF: start the server with log_bin")
+	}
+	if mode != "ON" {
+		lacks = append(lacks, "gtid_mode is "+mode+": set gtid_mode=ON")
+	}
+	if consistency != "ON" {
+		lacks = append(lacks, "enforce_gtid_consistency is "+consistency+": set enforce_gtid_consistency=ON")
+	}
+	return lacks, nil
+}
+
+// mysqlCommitID is the zero CommitID for the empty set of a fresh server: there
+// is nothing to wait for.
+func mysqlCommitID(set gtidSet) CommitID {
+	if len(set) == 0 {
+		return CommitID{}
+	}
+	return CommitID{"mysql:" + strings.ReplaceAll(set.String(), ",", "+")}
+}
+
+// mysqlText is a commit ID as the server reads it.
+func mysqlText(id CommitID) string {
+	return strings.ReplaceAll(strings.TrimPrefix(id.text, "mysql:"), "+", ",")
+}
+
+func parseMySQLCommitID(text string) (gtidSet, error) {
+	rest, ok := strings.CutPrefix(text, "mysql:")
+	if text == "" {
+		return gtidSet{}, nil
+	}
+	if !ok || strings.Contains(rest, ",") {
+		return nil, ErrMalformed
+	}
+	return parseGTIDSet(strings.ReplaceAll(rest, "+", ","))
+}

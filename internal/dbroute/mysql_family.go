@@ -1,0 +1,184 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// mysqlFamily is what MySQL and MariaDB have in common: the protocol, its
+// driver, and the numbers of its errors.
+type mysqlFamily struct{}
+
+// newMySQLConnector reads mysql://user:password@host:port/database?option=value;
+// the options are those of go-sql-driver/mysql and system variables.
+func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVariable, isolationVariable string) (driver.Connector, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errors.New("parse URL") // the error of net/url repeats the password
+	}
+	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("parse URL: %w", err)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n > 65535 {
+		return nil, fmt.Errorf("parse URL: invalid port %q", port)
+	}
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(u.Hostname(), port)
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.DBName = strings.TrimPrefix(u.Path, "/")
+	if cfg.Timeout == 0 {
+		cfg.Timeout = connectTimeout
+	}
+	cfg.DialFunc = dial
+	cfg.Logger = &mysql.NopLogger{} // what it would log is in the errors
+	cfg.ParseTime = true
+	cfg.ClientFoundRows = true   // as elsewhere, a row counts that is updated to what it was
+	cfg.InterpolateParams = true // one round trip per statement, not three
+	cfg.RejectReadOnly = !readOnly
+	set(cfg, "time_zone", "'+00:00'")
+	// As elsewhere. Under REPEATABLE READ a transaction that has waited for a
+	// lock would go on to read what was there before.
+	set(cfg, isolationVariable, "'READ-COMMITTED'")
+	if readOnly {
+		cfg.Params[readOnlyVariable] = "1"
+	}
+	return mysql.NewConnector(cfg)
+}
+
+// set gives a variable a value unless the URL does.
+func set(cfg *mysql.Config, variable, value string) {
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	if _, given := cfg.Params[variable]; !given {
+		cfg.Params[variable] = value
+	}
+}
+
+// errWritable: a replica that accepts writes of its own has left the primary's
+// history, or is a primary.
+var errWritable = fmt.Errorf("%w: read_only is OFF, so this is a primary, not a replica", errWrongRole)
+
+// identifyMySQL runs a query for read_only, the server id and what tells
+// instances apart. The start of the server is exact, since its uptime is counted
+// in seconds of the same clock.
+func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, product Engine, query string) (identity, error) {
+	version, err := firstRow(ctx, conn, `SELECT version()`)
+	if err != nil {
+		return identity{}, err
+	}
+	if isMariaDB := strings.Contains(text(version[0]), "MariaDB"); isMariaDB != (product == MariaDB) {
+		return identity{}, fmt.Errorf("%w: the server is %s, not %s", errWrongRole, text(version[0]), product)
+	}
+	row, err := firstRow(ctx, conn, query)
+	if err != nil {
+		return identity{}, err
+	}
+	readOnly, serverID, instance := text(row[0]) == "1", text(row[1]), text(row[2])
+	switch {
+	case readOnly && role == Primary:
+		return identity{}, fmt.Errorf("%w: read_only is ON, so this is a replica, not a primary", errWrongRole)
+	case !readOnly && role == Replica:
+		return identity{}, errWritable
+	}
+	who := identity{instance: instance, waits: true}
+	if who.serverID, err = strconv.Atoi(serverID); err != nil {
+		return identity{}, fmt.Errorf("server_id: %w", err)
+	}
+	return who, nil
+}
+
+// text is a value of a row, whichever type the driver gave it.
+func text(v driver.Value) string {
+	if b, ok := v.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(v)
+}
+
+func (mysqlFamily) rebind(query string) string { return query }
+
+func (mysqlFamily) insertID(ctx context.Context, tx *sql.Tx, query string, args []any) (int64, error) {
+	result, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+func (mysqlFamily) unit() string { return "transactions" }
+
+func (mysqlFamily) fault(err error) fault {
+	var refused *mysql.MySQLError
+	var netErr net.Error
+	switch {
+	case err == nil, errors.Is(err, sql.ErrNoRows):
+		return faultNone
+	case errors.As(err, &refused):
+		if endsConnection[refused.Number] {
+			return faultConnection
+		}
+		return faultStatement
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return faultNone // somebody did not want to wait longer, for a busy server perhaps
+	case errors.As(err, &netErr), errors.Is(err, mysql.ErrInvalidConn),
+		errors.Is(err, mysql.ErrMalformPkt), errors.Is(err, mysql.ErrPktSync),
+		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return faultConnection
+	}
+	return faultNone
+}
+
+// endsConnection are the errors with which a server refuses a connection or
+// ends one, perhaps after it has done what it was asked.
+var endsConnection = map[uint16]bool{
+	1040: true, // too many connections
+	1042: true, // cannot resolve the client's address
+	1043: true, // bad handshake
+	1044: true, // no access to the database
+	1045: true, // access denied
+	1049: true, // unknown database
+	1053: true, // shutdown in progress
+	1079: true, // normal shutdown
+	1129: true, // host blocked after many errors
+	1130: true, // host not allowed
+	1158: true, // 1158 to 1161: network packets
+	1159: true,
+	1160: true,
+	1161: true,
+	1203: true, // too many connections of the user
+	1226: true, // resource limit of the user
+	1927: true, // MariaDB: connection was killed
+	3118: true, // account locked
+	3159: true, // TLS required
+	4031: true, // closed for inactivity
+	4151: true, // MariaDB: account locked
+}
+
+func (mysqlFamily) duplicateKey(err error) bool {
+	var refused *mysql.MySQLError
+	return errors.As(err, &refused) && refused.Number == 1062
+}
+
+// A deadlock rolls the whole transaction back, and what is sent after it would
+// be committed statement by statement.
+func (mysqlFamily) endsTransaction(err error) bool {
+	var refused *mysql.MySQLError
+	return errors.As(err, &refused) && refused.Number == 1213
+}

@@ -1,0 +1,147 @@
+package dbroute
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The pauses between two questions to a replica that has yet to reach a commit.
+// A server that can wait by itself is asked to for the longer one at a time.
+const (
+	firstPoll = 2 * time.Millisecond
+	lastPoll  = 50 * time.Millisecond
+)
+
+// waiters are who waits for a replica to reach a commit. One goroutine asks for
+// all of them, since ten thousand jobs must not cost ten thousand connections.
+type waiters struct {
+	mu    sync.Mutex
+	list  []*waiter
+	fresh bool // somebody came since the last question
+}
+
+// waiter is told once, by closing told.
+type waiter struct {
+	id   CommitID
+	told chan struct{}
+	err  error // why it cannot be said that the replica has reached id
+}
+
+func (c *Cluster) waitReached(ctx context.Context, s *server, id CommitID, wait time.Duration) (bool, error) {
+	a := c.ask(ctx, s, id)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case a.reach == hasReached:
+		return true, nil
+	case a.err != nil && !errors.Is(a.err, context.DeadlineExceeded):
+		return false, a.err
+	case wait <= 0:
+		return false, nil
+	}
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
+	w := &waiter{id: id, told: make(chan struct{})}
+	if first := s.waiters.add(w); first {
+		go c.serveWaiters(s)
+	}
+	select {
+	case <-w.told:
+		return w.err == nil, w.err
+	case <-timeout.C:
+		s.waiters.remove(w)
+		return false, nil
+	case <-ctx.Done():
+		s.waiters.remove(w)
+		return false, ctx.Err()
+	}
+}
+
+// serveWaiters asks until nobody waits any more.
+func (c *Cluster) serveWaiters(s *server) {
+	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
+		first, fresh := s.waiters.first()
+		if first == nil {
+			return
+		}
+		if fresh {
+			pause = firstPoll
+		}
+		applied, waited, err := c.awaitAny(s, first.id)
+		s.waiters.tell(c.engine, applied, err)
+		if !waited {
+			time.Sleep(pause)
+		}
+	}
+}
+
+// awaitAny returns what a replica has applied: if the server can, once that
+// includes id, or when lastPoll has passed.
+func (c *Cluster) awaitAny(s *server, id CommitID) (applied CommitID, waited bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.CheckTimeout+lastPoll)
+	defer cancel()
+	conn, who, err := s.acquire(ctx)
+	if err == nil {
+		defer conn.Close()
+		if who.waits {
+			err = c.engine.wait(ctx, conn, id, lastPoll.Seconds())
+		}
+	}
+	if err == nil {
+		applied, err = c.engine.applied(ctx, conn)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return CommitID{}, false, nil // too busy to answer: those who wait have their own bounds
+	case err != nil:
+		c.noteFault(ctx, s, err)
+		return CommitID{}, false, err
+	case !applied.IsZero():
+		s.remember(c.engine, who.instance, applied)
+	}
+	return applied, who.waits, nil
+}
+
+// add reports whether nobody serves the waiters yet.
+func (l *waiters) add(w *waiter) (first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list, l.fresh = append(l.list, w), true
+	return len(l.list) == 1
+}
+
+// remove leaves the last waiter's place to serveWaiters, which ends with it.
+func (l *waiters) remove(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.id = CommitID{}
+}
+
+// first returns who has waited longest, or nil, and whether somebody came since
+// the last call.
+func (l *waiters) first() (_ *waiter, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh, l.fresh = l.fresh, false
+	l.list = slices.DeleteFunc(l.list, func(w *waiter) bool { return w.id.IsZero() })
+	if len(l.list) == 0 {
+		return nil, false
+	}
+	return l.list[0], fresh
+}
+
+// tell lets those go whose commit has been applied; with an error, all.
+func (l *waiters) tell(e engine, applied CommitID, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.list {
+		if w.id.IsZero() || err == nil && (applied.IsZero() || !e.covers(applied, w.id)) {
+			continue
+		}
+		w.id, w.err = CommitID{}, err
+		close(w.told)
+	}
+}
