@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,24 +18,34 @@ type account struct {
 	credential *syscall.Credential
 }
 
-// unprivileged returns our own account or, if we are root, that of the named
-// user: PostgreSQL refuses to run as root.
-func unprivileged(name string) (account, error) {
+// unprivileged returns our own account or, if we are root, that of the first of the
+// named users that there is: the servers refuse to run as root.
+func unprivileged(names ...string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
 	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		return account{}, fmt.Errorf("the server refuses to run as root and there is no other user to run it as; "+
-			"add one (useradd --system %s) or be an ordinary user: %w", name, err)
+	for _, name := range names {
+		u, err := user.Lookup(name)
+		if errors.As(err, new(user.UnknownUserError)) {
+			continue
+		}
+		if err != nil {
+			return account{}, err
+		}
+		return accountOf(u)
 	}
+	return account{}, fmt.Errorf("the server refuses to run as root and there is no other user to run it as; "+
+		"add one (useradd --system %s) or be an ordinary user", names[0])
+}
+
+func accountOf(u *user.User) (account, error) {
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
-		return account{}, fmt.Errorf("user %s: %w", name, err)
+		return account{}, fmt.Errorf("user %s: %w", u.Username, err)
 	}
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
 	if err != nil {
-		return account{}, fmt.Errorf("user %s: %w", name, err)
+		return account{}, fmt.Errorf("user %s: %w", u.Username, err)
 	}
 	return account{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
@@ -54,7 +65,7 @@ func (a account) command(dir, program string, args ...string) *exec.Cmd {
 func environment() []string {
 	env := []string{"LC_ALL=C"}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PG") && !strings.HasPrefix(v, "LC_") {
+		if !strings.HasPrefix(v, "PG") && !strings.HasPrefix(v, "MYSQL_") && !strings.HasPrefix(v, "MARIADB_") && !strings.HasPrefix(v, "LC_") {
 			env = append(env, v)
 		}
 	}

@@ -43,10 +43,15 @@ type engine interface {
 }
 
 func newEngine(ctx context.Context, name string) (engine, error) {
-	if name == "postgres" {
+	switch name {
+	case "postgres":
 		return newPostgres(ctx)
+	case "mysql":
+		return newMySQL(ctx)
+	case "mariadb":
+		return newMariaDB(ctx)
 	}
-	return nil, fmt.Errorf("unknown engine %q: want postgres", name)
+	return nil, fmt.Errorf("unknown engine %q: want postgres, mysql or mariadb", name)
 }
 
 // Installed returns a MissingError if an engine is not installed.

@@ -67,6 +67,7 @@ func runsIn(dir, line string) bool {
 	line += " "
 	return strings.Contains(line, " -D "+dir+" ") ||
 		strings.Contains(line, " -D "+dir+"/") ||
+		strings.Contains(line, " --defaults-file="+dir+"/") ||
 		strings.HasPrefix(line, "postgres: "+processTitle(dir)+": ")
 }
 
