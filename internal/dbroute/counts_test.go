@@ -74,7 +74,7 @@ func TestClustersKeepToThemselves(t *testing.T) {
 		e := newEnv(t, engine)
 		cfg := e.config
 		cfg.Name = "reports"
-		reports := &env{Cluster: openCluster(t, cfg), tb: t, stack: e.stack, config: cfg}
+		reports := e.on(openCluster(t, cfg))
 		e.pause()
 		ctx, scope := e.request(dbroute.Marker{})
 		ctx, reportScope := reports.NewScope(ctx)
@@ -85,7 +85,7 @@ func TestClustersKeepToThemselves(t *testing.T) {
 		if !scope.Outcome().Changed || reportScope.Outcome().Changed {
 			t.Errorf("outcomes are %+v and %+v", scope.Outcome(), reportScope.Outcome())
 		}
-		only := &env{Cluster: e.PrimaryOnly("only"), tb: t}
+		only := e.on(e.PrimaryOnly("only"))
 		ctx, _ = only.NewScope(stacktest.Context(t))
 		only.want(ctx, "new", 1, dbroute.PrimaryOnly)
 	})

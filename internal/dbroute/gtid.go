@@ -150,11 +150,13 @@ func (s gtidSet) add(other gtidSet) {
 	}
 }
 
-// only keeps what a server has written itself, tagged or not.
-func (s gtidSet) only(uuid string) {
-	maps.DeleteFunc(s, func(source string, _ []interval) bool {
+// of returns what a server has written itself, tagged or not.
+func (s gtidSet) of(uuid string) gtidSet {
+	own := maps.Clone(s)
+	maps.DeleteFunc(own, func(source string, _ []interval) bool {
 		return source != uuid && !strings.HasPrefix(source, uuid+":")
 	})
+	return own
 }
 
 // covers reports whether all of b is in s.

@@ -74,7 +74,7 @@ func (e *env) traffic() (stop func()) {
 func TestReplicaKilledUnderTraffic(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 2)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		e.watched()
 		stop := e.traffic()
 		e.wantMoreReadsBy(2)
@@ -215,7 +215,7 @@ func TestReplicaTooFarBehindIsTakenOut(t *testing.T) {
 func TestReplicaThatComesBackOldHasToCatchUp(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 1)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		e.watched()
 		replica := servers.Replicas()[0]
 		stacktest.Must(t, replica.Stop(stacktest.Context(t)))
@@ -238,14 +238,14 @@ func TestReplicaThatComesBackOldHasToCatchUp(t *testing.T) {
 func TestPrimaryThatRestartedIsRedialled(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 1)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		e.watched()
 		pool := func() { // as many connections as there are goroutines, and idle afterwards
 			var wg sync.WaitGroup
 			for range 10 {
 				wg.Go(func() {
 					err := e.Write(context.Background(), "w", func(ctx context.Context, tx *dbroute.Tx) error {
-						_, err := tx.ExecContext(ctx, `SELECT pg_sleep(0.05)`)
+						_, err := tx.ExecContext(ctx, e.sleeping(0.05))
 						return err
 					})
 					if err != nil {
@@ -269,7 +269,7 @@ func TestPrimaryThatRestartedIsRedialled(t *testing.T) {
 func TestOneOfTwoReplicasIsLate(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 2)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		e.watched()
 		stacktest.Must(t, servers.Replicas()[1].PauseApply(stacktest.Context(t)))
 		marker := e.markerOf("new")
@@ -288,7 +288,7 @@ func TestOneOfTwoReplicasIsLate(t *testing.T) {
 func TestAtMostTwoReplicasAreAsked(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 3)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		e.Cluster = openCluster(t, e.config)
 		spy := e.Spy()
 		e.pause()
@@ -304,7 +304,7 @@ func TestAtMostTwoReplicasAreAsked(t *testing.T) {
 func TestClientKeepsToItsReplica(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 2)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		for n := range uint64(4) {
 			for range 3 {
 				ctx, scope := e.request(dbroute.Marker{})
@@ -335,13 +335,13 @@ func stopReplica(t *testing.T, servers *stack.Stack, i int) {
 func TestPromotedReplicaIsTakenOut(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 1)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		e.watched()
 		ctx, _ := e.request(dbroute.Marker{})
 		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
 		stacktest.Must(t, servers.Replicas()[0].Promote(stacktest.Context(t)))
 		e.wantState(1, dbroute.Down)
-		if cause := e.Status()[1].Cause; !strings.Contains(cause, "is a primary, not a standby") {
+		if cause := e.Status()[1].Cause; !strings.Contains(cause, "is a primary, not a replica") {
 			t.Errorf("the cause is %q", cause)
 		}
 		ctx, _ = e.request(dbroute.Marker{})
@@ -384,7 +384,7 @@ func TestHangingPrimaryFailsWhoWaits(t *testing.T) {
 func TestAnotherPrimaryAtTheSameAddress(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 1)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		proxy := newStallable(t, servers.Primary().Addr())
 		e.watched(func(cfg *dbroute.Config) {
 			c := &cutter{listener: proxy.Listener}

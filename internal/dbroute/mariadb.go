@@ -22,7 +22,7 @@ func (mariadbEngine) connector(rawURL string, readOnly bool, dial dialFunc) (dri
 func (mariadbEngine) identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error) {
 	return identifyMySQL(ctx, conn, role, MariaDB, `
 		SELECT @@GLOBAL.read_only, @@server_id,
-		       concat(@@hostname, ' ', @@port, ' ', @@datadir, ' ', unix_timestamp() - variable_value)
+		       concat(@@hostname, ' ', @@port, ' ', @@datadir, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4))
 		  FROM information_schema.global_status
 		 WHERE variable_name = 'UPTIME'`)
 }

@@ -21,7 +21,7 @@ func (mysqlEngine) connector(rawURL string, readOnly bool, dial dialFunc) (drive
 
 func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error) {
 	return identifyMySQL(ctx, conn, role, MySQL, `
-		SELECT @@GLOBAL.read_only, @@server_id, concat(@@server_uuid, ' ', unix_timestamp() - variable_value)
+		SELECT @@GLOBAL.read_only, @@server_id, concat(@@server_uuid, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4))
 		  FROM performance_schema.global_status
 		 WHERE variable_name = 'Uptime'`)
 }
@@ -30,8 +30,8 @@ func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, rol
 // their GTID is executed, and a client that has read them must find them again.
 // Owned is read first; a GTID that moves in between is then in both.
 //
-// Of the sources it keeps this server's own, since what came from an earlier
-// primary is older than all of it; but under group replication all members write
+// Of the sources it keeps this server's own, if there is something: all that came
+// from an earlier primary is older. Under group replication all members write
 // under the group's name.
 func (mysqlEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	var owned, executed, uuid string
@@ -53,8 +53,8 @@ func (mysqlEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, erro
 		return CommitID{}, fmt.Errorf("gtid_owned %q: %w", owned, err)
 	}
 	set.add(inFlight)
-	if !inGroup {
-		set.only(uuid)
+	if own := set.of(uuid); len(own) > 0 && !inGroup {
+		set = own
 	}
 	return mysqlCommitID(set), nil
 }

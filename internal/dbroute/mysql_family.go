@@ -72,11 +72,12 @@ func set(cfg *mysql.Config, variable, value string) {
 
 // errWritable: a replica that accepts writes of its own has left the primary's
 // history, or is a primary.
-var errWritable = fmt.Errorf("%w: read_only is OFF, so this is a primary, not a replica", errWrongRole)
+var errWritable = fmt.Errorf("%w: read_only is OFF, so the server is a primary, not a replica", errWrongRole)
 
 // identifyMySQL runs a query for read_only, the server id and what tells
-// instances apart. The start of the server is exact, since its uptime is counted
-// in seconds of the same clock.
+// instances apart: the second of its start, which is exact since its uptime is
+// counted on the same clock, and for two starts in one second the clock sequence
+// of its UUIDs, which a server draws when it starts.
 func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, product Engine, query string) (identity, error) {
 	version, err := firstRow(ctx, conn, `SELECT version()`)
 	if err != nil {
@@ -92,7 +93,7 @@ func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, p
 	readOnly, serverID, instance := text(row[0]) == "1", text(row[1]), text(row[2])
 	switch {
 	case readOnly && role == Primary:
-		return identity{}, fmt.Errorf("%w: read_only is ON, so this is a replica, not a primary", errWrongRole)
+		return identity{}, fmt.Errorf("%w: read_only is ON, so the server is a replica, not a primary", errWrongRole)
 	case !readOnly && role == Replica:
 		return identity{}, errWritable
 	}

@@ -61,9 +61,9 @@ func (postgres) identify(ctx context.Context, conn driver.QueryerContext, role R
 	}
 	switch {
 	case recovering && role == Primary:
-		return identity{}, fmt.Errorf("%w: the server is a standby, not a primary", errWrongRole)
+		return identity{}, fmt.Errorf("%w: the server is a replica, not a primary", errWrongRole)
 	case !recovering && role == Replica:
-		return identity{}, fmt.Errorf("%w: the server is a primary, not a standby", errWrongRole)
+		return identity{}, fmt.Errorf("%w: the server is a primary, not a replica", errWrongRole)
 	}
 	who := identity{instance: started, waits: waits}
 	if serverID != "" {
@@ -199,7 +199,7 @@ func (postgres) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	case err != nil:
 		return CommitID{}, err
 	case !standby:
-		return CommitID{}, fmt.Errorf("%w: the server is a primary, not a standby", errWrongRole)
+		return CommitID{}, fmt.Errorf("%w: the server is a primary, not a replica", errWrongRole)
 	case timeline == 0:
 		return CommitID{}, nil
 	}

@@ -64,13 +64,13 @@ func (c *Cluster) waitReached(ctx context.Context, s *server, id CommitID, wait 
 func (c *Cluster) serveWaiters(s *server) {
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
 		first, fresh := s.waiters.first()
-		if first == nil {
+		if first.IsZero() {
 			return
 		}
 		if fresh {
 			pause = firstPoll
 		}
-		applied, waited, err := c.awaitAny(s, first.id)
+		applied, waited, err := c.awaitAny(s, first)
 		s.waiters.tell(c.engine, applied, err)
 		if !waited {
 			time.Sleep(pause)
@@ -120,17 +120,17 @@ func (l *waiters) remove(w *waiter) {
 	w.id = CommitID{}
 }
 
-// first returns who has waited longest, or nil, and whether somebody came since
-// the last call.
-func (l *waiters) first() (_ *waiter, fresh bool) {
+// first returns what has been waited for longest, or the zero CommitID, and
+// whether somebody came since the last call.
+func (l *waiters) first() (_ CommitID, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fresh, l.fresh = l.fresh, false
 	l.list = slices.DeleteFunc(l.list, func(w *waiter) bool { return w.id.IsZero() })
 	if len(l.list) == 0 {
-		return nil, false
+		return CommitID{}, false
 	}
-	return l.list[0], fresh
+	return l.list[0].id, fresh
 }
 
 // tell lets those go whose commit has been applied; with an error, all.

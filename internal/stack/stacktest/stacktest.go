@@ -21,7 +21,7 @@ import (
 )
 
 // engines are all that a behaviour is tested on.
-var engines = []string{"postgres"}
+var engines = []string{"postgres", "mysql", "mariadb"}
 
 // patience bounds every wait of a test for a server.
 const patience = 30 * time.Second
