@@ -6,22 +6,29 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"freshread/internal/dbroute"
 )
 
-//go:embed postgres
+//go:embed postgres mysql
 var files embed.FS
+
+// lockSeconds is how long a process waits for another that migrates: as long as
+// a slow migration may take.
+const lockSeconds = 300
 
 // Up applies what is missing. Several processes may run it at once: a lock in
 // the database lets one do the work and the others wait. It returns the names
 // of the migrations that this call applied.
-func Up(ctx context.Context, primary *sql.DB, log *slog.Logger) ([]string, error) {
-	provider, err := provider(primary, log)
+func Up(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) ([]string, error) {
+	provider, err := newProvider(cluster, log)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +44,22 @@ func Up(ctx context.Context, primary *sql.DB, log *slog.Logger) ([]string, error
 }
 
 // Pending reports whether Up has something to do. It only reads.
-func Pending(ctx context.Context, primary *sql.DB, log *slog.Logger) (bool, error) {
-	provider, err := provider(primary, log)
+func Pending(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) (bool, error) {
+	provider, err := newProvider(cluster, log)
 	if err != nil {
 		return false, err
 	}
+	schema := "database()"
+	if cluster.Engine() == dbroute.PostgreSQL {
+		schema = "current_schema()"
+	}
 	var tables, version int64
-	err = primary.QueryRowContext(ctx, `SELECT count(*) FROM information_schema.tables WHERE table_name = 'goose_db_version'`).Scan(&tables)
+	db := cluster.PrimaryDB()
+	err = db.QueryRowContext(ctx, `
+		SELECT count(*) FROM information_schema.tables
+		 WHERE table_schema = `+schema+` AND table_name = 'goose_db_version'`).Scan(&tables)
 	if err == nil && tables > 0 {
-		err = primary.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&version)
+		err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&version)
 	}
 	if err != nil {
 		return false, fmt.Errorf("migrations: read version: %w", err)
@@ -54,21 +68,47 @@ func Pending(ctx context.Context, primary *sql.DB, log *slog.Logger) (bool, erro
 	return version < sources[len(sources)-1].Version, nil
 }
 
-func provider(primary *sql.DB, log *slog.Logger) (*goose.Provider, error) {
-	dir, err := fs.Sub(files, "postgres")
+func newProvider(cluster *dbroute.Cluster, log *slog.Logger) (*goose.Provider, error) {
+	dialect, locker, err := dialectOf(cluster.Engine())
 	if err != nil {
 		return nil, fmt.Errorf("migrations: %w", err)
 	}
-	// Ask for the lock every second for five minutes, as long as a slow
-	// migration of another process may take.
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	dir, err := fs.Sub(files, string(dialect))
 	if err != nil {
 		return nil, fmt.Errorf("migrations: %w", err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, primary, dir,
-		goose.WithSessionLocker(locker), goose.WithSlog(log))
+	p, err := goose.NewProvider(dialect, cluster.PrimaryDB(), dir, goose.WithSessionLocker(locker), goose.WithSlog(log))
 	if err != nil {
 		return nil, fmt.Errorf("migrations: %w", err)
 	}
 	return p, nil
+}
+
+// dialectOf returns what is also the name of the folder.
+func dialectOf(engine dbroute.Engine) (goose.Dialect, lock.SessionLocker, error) {
+	if engine != dbroute.PostgreSQL {
+		return goose.DialectMySQL, namedLock{}, nil
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, lockSeconds))
+	return goose.DialectPostgres, locker, err
+}
+
+// namedLock is a lock of MySQL and MariaDB, which goose has none for. Its names
+// are the server's, so it has the database's in it.
+type namedLock struct{}
+
+const lockName = `left(concat('migrations of ', database()), 64)`
+
+func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	var got sql.NullBool
+	err := conn.QueryRowContext(ctx, `SELECT get_lock(`+lockName+`, ?)`, lockSeconds).Scan(&got)
+	if err == nil && !got.Bool {
+		err = errors.New("another process has held the lock for too long")
+	}
+	return err
+}
+
+func (namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `DO release_lock(`+lockName+`)`)
+	return err
 }

@@ -42,7 +42,7 @@ func serve(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	defer cluster.Close()
-	pending, err := migrations.Pending(ctx, cluster.PrimaryDB(), log)
+	pending, err := migrations.Pending(ctx, cluster, log)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func migrate(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	defer cluster.Close()
-	applied, err := migrations.Up(ctx, cluster.PrimaryDB(), log)
+	applied, err := migrations.Up(ctx, cluster, log)
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func TestWhatEndsASessionEndsItAtOnce(t *testing.T) {
 				exec(s, `UPDATE users SET disabled = true WHERE id = ?`, b.ID)
 			},
 			"its age": func(b, _ *sitetest.Browser) {
-				exec(s, `UPDATE sessions SET expires_at = CURRENT_TIMESTAMP WHERE user_id = ?`, b.ID)
+				exec(s, `UPDATE sessions SET expires_at = CURRENT_TIMESTAMP(6) WHERE user_id = ?`, b.ID)
 			},
 		} {
 			t.Run(name, func(t *testing.T) {

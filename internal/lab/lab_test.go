@@ -28,7 +28,7 @@ func newRunner(t *testing.T, engine string) *lab.Runner {
 	cluster, err := lab.OpenCluster(servers, stacktest.Database(t, servers), log)
 	stacktest.Must(t, err)
 	t.Cleanup(func() { stacktest.Must(t, cluster.Close()) })
-	_, err = migrations.Up(stacktest.Context(t), cluster.PrimaryDB(), log)
+	_, err = migrations.Up(stacktest.Context(t), cluster, log)
 	stacktest.Must(t, err)
 	return &lab.Runner{Stack: servers, Cluster: cluster, Log: log}
 }

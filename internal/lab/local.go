@@ -53,7 +53,7 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 	if l.Cluster, err = OpenCluster(servers, localDatabase, cfg.Log); err != nil {
 		return nil, err
 	}
-	if _, err := migrations.Up(ctx, l.Cluster.PrimaryDB(), cfg.Log); err != nil {
+	if _, err := migrations.Up(ctx, l.Cluster, cfg.Log); err != nil {
 		return nil, err
 	}
 	if cfg.Seed {

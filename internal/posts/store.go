@@ -110,7 +110,7 @@ func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft,
 		}
 		saved, err := changed(tx.ExecContext(ctx, `
 			UPDATE posts
-			   SET title = ?, body = ?, version = version + 1, updated_at = CURRENT_TIMESTAMP
+			   SET title = ?, body = ?, version = version + 1, updated_at = CURRENT_TIMESTAMP(6)
 			 WHERE id = ? AND (version = ? OR ? = 0)`, d.Title, d.Body, id, version, version))
 		if err != nil || saved {
 			return err

@@ -56,7 +56,7 @@ func NewOn(t *testing.T, servers *stack.Stack, change ...func(*site.Config)) *Si
 		SessionKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
 	}}
 	s.openCluster()
-	_, err := migrations.Up(stacktest.Context(t), s.Cluster.PrimaryDB(), s.config.Log)
+	_, err := migrations.Up(stacktest.Context(t), s.Cluster, s.config.Log)
 	stacktest.Must(t, err)
 	stacktest.Applied(t, servers)
 	for _, f := range change {
