@@ -30,7 +30,7 @@ type engine interface {
 
 	// position returns a commit ID that covers every commit visible to conn,
 	// which must be a connection to the primary outside any transaction.
-	position(ctx context.Context, conn *sql.Conn) (CommitID, error)
+	position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error)
 
 	// parse accepts only texts that position or merge may have returned, since
 	// they come from clients.
@@ -80,6 +80,7 @@ type identity struct {
 	serverID int    // 0 if the server was not given one
 	instance string // differs after a restart and on another server
 	waits    bool   // the server can wait for a commit ID by itself
+	inGroup  bool   // the server's commits bear the name of a group that it is in
 }
 
 // reach is a replica's answer to whether it has reached a commit ID.

@@ -27,9 +27,9 @@ func (s *Spy) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, 
 	return s.engine.reached(ctx, conn, id)
 }
 
-func (s *Spy) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+func (s *Spy) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
 	if s.FailCapture.Load() {
 		return CommitID{}, errors.New("no position today")
 	}
-	return s.engine.position(ctx, conn)
+	return s.engine.position(ctx, conn, who)
 }

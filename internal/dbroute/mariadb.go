@@ -22,7 +22,8 @@ func (mariadbEngine) connector(rawURL string, readOnly bool, dial dialFunc) (dri
 func (mariadbEngine) identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error) {
 	return identifyMySQL(ctx, conn, role, MariaDB, `
 		SELECT @@GLOBAL.read_only, @@server_id,
-		       concat(@@hostname, ' ', @@port, ' ', @@datadir, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4))
+		       concat(@@hostname, ' ', @@port, ' ', @@datadir, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4)),
+		       false
 		  FROM information_schema.global_status
 		 WHERE variable_name = 'UPTIME'`)
 }
@@ -30,7 +31,7 @@ func (mariadbEngine) identify(ctx context.Context, conn driver.QueryerContext, r
 // position takes the end of the binary log: what is visible has been written
 // there before. A primary that was promoted and has not written yet may have
 // nothing there, and its history in what it applied as a replica.
-func (mariadbEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+func (mariadbEngine) position(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
 	var written, current string
 	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos, @@GLOBAL.gtid_current_pos`).Scan(&written, &current)
 	if err != nil {

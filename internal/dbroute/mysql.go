@@ -21,7 +21,9 @@ func (mysqlEngine) connector(rawURL string, readOnly bool, dial dialFunc) (drive
 
 func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error) {
 	return identifyMySQL(ctx, conn, role, MySQL, `
-		SELECT @@GLOBAL.read_only, @@server_id, concat(@@server_uuid, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4))
+		SELECT @@GLOBAL.read_only, @@server_id, concat(@@server_uuid, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4)),
+		       EXISTS (SELECT 1 FROM performance_schema.global_variables
+		                WHERE variable_name = 'group_replication_group_name' AND variable_value <> '')
 		  FROM performance_schema.global_status
 		 WHERE variable_name = 'Uptime'`)
 }
@@ -33,14 +35,10 @@ func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, rol
 // Of the sources it keeps this server's own, if there is something: all that came
 // from an earlier primary is older. Under group replication all members write
 // under the group's name.
-func (mysqlEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+func (mysqlEngine) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
 	var owned, executed, uuid string
-	var inGroup bool
-	err := conn.QueryRowContext(ctx, `
-		SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid,
-		       EXISTS (SELECT 1 FROM performance_schema.replication_group_members
-		                WHERE member_id = @@server_uuid AND member_state IN ('ONLINE', 'RECOVERING'))`).
-		Scan(&owned, &executed, &uuid, &inGroup)
+	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid`).
+		Scan(&owned, &executed, &uuid)
 	if err != nil {
 		return CommitID{}, err
 	}
@@ -53,7 +51,7 @@ func (mysqlEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, erro
 		return CommitID{}, fmt.Errorf("gtid_owned %q: %w", owned, err)
 	}
 	set.add(inFlight)
-	if own := set.of(uuid); len(own) > 0 && !inGroup {
+	if own := set.of(uuid); len(own) > 0 && !who.inGroup {
 		set = own
 	}
 	return mysqlCommitID(set), nil

@@ -28,10 +28,12 @@ func TestHasCommitIDWaits(t *testing.T) {
 		if has, err := e.HasCommitID(ctx, marker.Commit, 0); has || err != nil {
 			t.Errorf("paused, without a wait: %v, %v", has, err)
 		}
-		time.AfterFunc(100*time.Millisecond, resume)
+		resumed := make(chan struct{})
+		time.AfterFunc(100*time.Millisecond, func() { resume(); close(resumed) })
 		if has, err := e.HasCommitID(ctx, marker.Commit, 20*time.Second); !has || err != nil {
 			t.Errorf("resumed: %v, %v", has, err)
 		}
+		<-resumed
 		e.want(ctx, "new", 2, dbroute.StrategyNone)
 	})
 }

@@ -85,7 +85,7 @@ func (postgres) insertID(ctx context.Context, tx *sql.Tx, query string, args []a
 // position uses the insert position: with synchronous_commit=off the plain
 // pg_current_wal_lsn() lags behind a commit that is already visible. The name
 // of a WAL file begins with its timeline.
-func (postgres) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+func (postgres) position(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
 	var file, position string
 	var pageSize uint64
 	err := conn.QueryRowContext(ctx, `

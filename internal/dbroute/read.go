@@ -86,7 +86,7 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 	})
 	if c.cfg.Monotonic && to.server.role == Primary && s != nil && len(c.replicas) > 0 {
 		h.closeRows()
-		s.sawPrimary(ctx, conn)
+		s.sawPrimary(ctx, conn, who)
 	}
 	return err
 }

@@ -110,8 +110,8 @@ func (c *Cluster) record(s *Scope, a Access) {
 // sawPrimary notes how far the primary was once it had answered a read. If that
 // cannot be had, the client's next page may show less of others than this one,
 // and no less of its own.
-func (s *Scope) sawPrimary(ctx context.Context, conn *sql.Conn) {
-	id, err := s.cluster.engine.position(ctx, conn)
+func (s *Scope) sawPrimary(ctx context.Context, conn *sql.Conn, who identity) {
+	id, err := s.cluster.engine.position(ctx, conn, who)
 	if err != nil {
 		s.cluster.log.WarnContext(ctx, "what was read on the primary may not be seen on the next page", "error", err)
 		return

@@ -261,12 +261,12 @@ func (c *Cluster) primaryPosition(ctx context.Context) (CommitID, error) {
 }
 
 func (c *Cluster) positionOn(ctx context.Context, pool *sql.DB) (CommitID, error) {
-	conn, _, err := acquire(ctx, pool)
+	conn, who, err := acquire(ctx, pool)
 	if err != nil {
 		return CommitID{}, fmt.Errorf("capture position: %w: %w", ErrPrimaryUnavailable, err)
 	}
 	defer conn.Close()
-	id, err := c.engine.position(ctx, conn)
+	id, err := c.engine.position(ctx, conn, who)
 	if err != nil {
 		return CommitID{}, fmt.Errorf("capture position: %w", err)
 	}

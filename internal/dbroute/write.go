@@ -189,7 +189,7 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 	}
 	switch {
 	case err == nil && !open.touch:
-		m := c.capture(ctx, conn)
+		m := c.capture(ctx, conn, who)
 		s.wrote(m)
 		conn.Close() // the hook may need one from the same pool
 		c.afterCommit(ctx, open.hook, m)
@@ -250,11 +250,11 @@ func (c *Cluster) afterCommit(ctx context.Context, hook CommitHook, m Marker) {
 // capture returns the marker of the commit that conn has just made. The write
 // has happened, so a capture that fails is no failure of it: the marker is
 // unknown instead.
-func (c *Cluster) capture(ctx context.Context, conn *sql.Conn) Marker {
+func (c *Cluster) capture(ctx context.Context, conn *sql.Conn, who identity) Marker {
 	m := Marker{Written: writtenAt(time.Now())}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.CommitTimeout)
 	defer cancel()
-	id, err := c.engine.position(ctx, conn)
+	id, err := c.engine.position(ctx, conn, who)
 	if err != nil {
 		c.log.WarnContext(ctx, "commit ID not captured", "error", err)
 		m.Unknown = true
