@@ -24,7 +24,7 @@ type demoFlags struct {
 func parseDemo(args []string, std streams) (*demoFlags, error) {
 	f := &demoFlags{strategy: site.Commit}
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.StringVar(&f.local.Engine, "engine", "postgres", "database: postgres")
+	flags.StringVar(&f.local.Engine, "engine", "postgres", "database: postgres, mysql or mariadb")
 	replicas := flags.Int("replicas", 1, "number of replicas")
 	delays := durations{5 * time.Second}
 	flags.Var(&delays, "delay", "how late the replicas apply: for all, or one for each, as in 5s,1s")

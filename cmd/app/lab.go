@@ -20,7 +20,7 @@ var errLabFailed = errors.New("an experiment did not show what it must")
 func runLab(ctx context.Context, args []string, std streams) (err error) {
 	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
 	list := flags.Bool("list", false, "list the experiments and stop")
-	engine := flags.String("engine", "postgres", "database: postgres")
+	engine := flags.String("engine", "postgres", "database: postgres, mysql or mariadb")
 	delay := flags.Duration("delay", 3*time.Second, "how late the replica applies; 0 pauses it for as long as it takes")
 	dir := flags.String("data", "", "folder for the servers' files (default: a temporary one)")
 	asJSON := flags.Bool("json", false, "print results as JSON")

@@ -86,7 +86,7 @@ func TestWrongArgumentsAreRefusedInOneLine(t *testing.T) {
 		"demo --addr nowhere":        {1, "--addr: listen tcp: address nowhere"},
 		"demo --engine sqlite":       {1, "--engine sqlite: dbroute: open primary: unsupported database: SQLite has no replicas"},
 		"demo --engine sqlserver":    {1, "SQL Server tells a client no position"},
-		"demo --engine mysql":        {1, "--engine mysql"},
+		"demo --engine oracle":       {1, `scheme "oracle" (use postgres://, mysql:// or mariadb://)`},
 		"demo now":                   {2, `unexpected argument "now"`},
 		"lab nonsense":               {1, `no experiment "nonsense": app lab --list names them`},
 		"lab --engine sqlite":        {1, "SQLite has no replicas"},

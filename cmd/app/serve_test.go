@@ -188,7 +188,7 @@ func TestRequestUnderWayIsFinishedAfterSIGTERM(t *testing.T) {
 		lock, err := primary.Begin()
 		stacktest.Must(t, err)
 		defer lock.Rollback()
-		_, err = lock.Exec(`SELECT FROM posts FOR UPDATE`)
+		_, err = lock.Exec(`SELECT id FROM posts FOR UPDATE`)
 		stacktest.Must(t, err)
 
 		answer := make(chan string, 1)
@@ -200,12 +200,7 @@ func TestRequestUnderWayIsFinishedAfterSIGTERM(t *testing.T) {
 			}
 			answer <- response.Status
 		}()
-		eventually(t, "the save waits for the lock", func() bool {
-			var waiting int
-			stacktest.Must(t, primary.QueryRow(`SELECT count(*) FROM pg_stat_activity
-				WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
-			return waiting == 1
-		})
+		stacktest.LockAwaited(t, servers)
 		site.signal(t, syscall.SIGTERM)
 		eventually(t, "the site takes no more requests", func() bool {
 			conn, err := net.Dial("tcp", addr)
@@ -293,8 +288,8 @@ func TestServeNamesWhatIsMissing(t *testing.T) {
 func TestErrorsHideThePassword(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		env, servers, database := configured(t, engine)
-		wrong := "postgres://app:" + password + "@" + servers.Primary().Addr() + "/" + database
-		nobody := "postgres://app:" + password + "@127.0.0.1:1/" + database
+		wrong := engine + "://app:" + password + "@" + servers.Primary().Addr() + "/" + database
+		nobody := engine + "://app:" + password + "@127.0.0.1:1/" + database
 		for _, primary := range []string{wrong, nobody} {
 			for _, command := range []string{"serve", "migrate"} {
 				stdout, stderr := runs(t, env.with(environment{"DATABASE_PRIMARY_URL": primary}), 1, command)

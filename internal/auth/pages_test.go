@@ -255,9 +255,7 @@ func TestUserIsLockedFirst(t *testing.T) {
 		stacktest.Must(t, tx.QueryRowContext(ctx, `SELECT id FROM users FOR UPDATE`).Scan(&id))
 		done := make(chan *sitetest.Page)
 		go func() { done <- b.Post("/logout") }()
-		for waiting := 0; waiting == 0; time.Sleep(5 * time.Millisecond) {
-			stacktest.Must(t, db.QueryRowContext(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
-		}
+		stacktest.LockAwaited(t, s.Servers)
 		var session string
 		if err := tx.QueryRowContext(ctx, `SELECT id FROM sessions FOR UPDATE NOWAIT`).Scan(&session); err != nil {
 			t.Errorf("the session is locked before the user: %v", err)

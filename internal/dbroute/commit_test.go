@@ -43,7 +43,5 @@ func (e *env) commitHolder() (hold func(then func())) {
 // admin is a pool of a superuser of the primary, in the test's database.
 func (e *env) admin() *sql.DB {
 	e.tb.Helper()
-	cfg := e.config
-	cfg.Primary, cfg.Replicas = e.stack.Primary().AdminURL(databaseOf(e.tb, e)), nil
-	return openCluster(e.tb, cfg).PrimaryDB()
+	return stacktest.Admin(e.tb, e.stack, databaseOf(e.tb, e))
 }

@@ -14,7 +14,6 @@ type dialect struct {
 	trigger    []string // make an INSERT into requests change note 1
 	sneak      []string // queries that write
 	refusals   []string // by the database, of those
-	maintains  string   // the database that an administrator logs in to
 }
 
 func dialectOf(engine string) dialect {
@@ -34,8 +33,7 @@ func dialectOf(engine string) dialect {
 				`SELECT id FROM notes WHERE id = 1 FOR UPDATE`,
 				`SELECT nextval('notes_id_seq')`,
 			},
-			refusals:  []string{"read-only transaction", "during recovery"},
-			maintains: "postgres",
+			refusals: []string{"read-only transaction", "during recovery"},
 		}
 	}
 	d := dialect{
@@ -48,8 +46,7 @@ func dialectOf(engine string) dialect {
 			`INSERT INTO notes (text) VALUES ('sneaked in')`,
 			`SELECT id FROM notes WHERE id = 1 FOR UPDATE`,
 		},
-		refusals:  []string{"READ ONLY transaction", "--read-only option", "--super-read-only option"},
-		maintains: "mysql",
+		refusals: []string{"READ ONLY transaction", "--read-only option", "--super-read-only option"},
 	}
 	if engine == "mariadb" {
 		d.sneak = append(d.sneak,

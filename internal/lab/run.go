@@ -113,7 +113,8 @@ type run struct {
 	times Times
 	sides []*runningSide
 	began time.Time
-	saved time.Time // the latest save of either side
+	saved time.Time // the latest save of either side, and where the primary was then
+	after dbroute.CommitID
 	held  bool
 }
 
@@ -189,7 +190,7 @@ func (r *run) step(ctx context.Context, step Step) error {
 	case AwaitHalfLag:
 		return sleepUntil(ctx, r.saved.Add(r.times.Lag/2))
 	case AwaitSaveApplied:
-		return sleepUntil(ctx, r.saved.Add(r.times.Lag*5/4))
+		return r.awaitSaveApplied(ctx)
 	case AwaitShortWindow:
 		return sleepUntil(ctx, r.saved.Add(r.times.ShortWindow))
 	case AwaitLongWindow:
@@ -202,8 +203,23 @@ func (r *run) step(ctx context.Context, step Step) error {
 	}
 	if step.Do == Save {
 		r.saved = time.Now()
+		after, err := r.Cluster.LastCommitID(ctx)
+		r.after = after
+		return err
 	}
 	return nil
+}
+
+// awaitSaveApplied returns when a replica has the latest save. How late that is
+// an engine keeps to the second at best.
+func (r *run) awaitSaveApplied(ctx context.Context) error {
+	ctx, scope := r.Cluster.NewScope(ctx)
+	scope.RouteAnywhere(dbroute.Marker{})
+	has, err := r.Cluster.HasCommitID(ctx, r.after, 2*r.times.Lag+10*time.Second)
+	if err == nil && !has {
+		err = errors.New("the replica does not apply the save")
+	}
+	return err
 }
 
 func sleepUntil(ctx context.Context, t time.Time) error {

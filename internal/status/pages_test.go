@@ -3,6 +3,7 @@ package status_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -122,7 +123,7 @@ func TestInternalsAreForAdmins(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		s := sitetest.New(t, engine)
 		member, admin := s.User("Mara"), s.User("Yuki")
-		_, err := s.Cluster.PrimaryDB().Exec(`UPDATE users SET role = 'admin' WHERE id = $1`, admin.ID)
+		_, err := s.Cluster.PrimaryDB().Exec(fmt.Sprintf(`UPDATE users SET role = 'admin' WHERE id = %d`, admin.ID))
 		stacktest.Must(t, err)
 		s.Applied()
 		for _, path := range []string{"/cluster", "/cluster/events", "/metrics"} {

@@ -6,9 +6,11 @@ package stacktest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"freshread/internal/dbroute"
 	"freshread/internal/stack"
 )
 
@@ -166,6 +169,34 @@ func Pause(tb testing.TB, s *stack.Stack) (resume func()) {
 func Applied(tb testing.TB, s *stack.Stack) {
 	tb.Helper()
 	Must(tb, s.WaitApplied(Context(tb)))
+}
+
+// Admin returns a pool of a superuser of the primary.
+func Admin(tb testing.TB, s *stack.Stack, database string) *sql.DB {
+	tb.Helper()
+	return admin(tb, s, database).PrimaryDB()
+}
+
+func admin(tb testing.TB, s *stack.Stack, database string) *dbroute.Cluster {
+	tb.Helper()
+	cluster, err := dbroute.Open(dbroute.Config{Name: "admin", Primary: s.Primary().AdminURL(database), Logger: slog.New(slog.DiscardHandler)})
+	Must(tb, err)
+	tb.Cleanup(func() { Must(tb, cluster.Close()) })
+	return cluster
+}
+
+// LockAwaited returns once somebody waits for a lock of somebody else's on the
+// primary.
+func LockAwaited(tb testing.TB, s *stack.Stack) {
+	tb.Helper()
+	admin, ctx := admin(tb, s, ""), Context(tb)
+	query := `SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'`
+	if admin.Engine() == dbroute.PostgreSQL {
+		query = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`
+	}
+	for waiting := 0; waiting == 0; time.Sleep(5 * time.Millisecond) {
+		Must(tb, admin.PrimaryDB().QueryRowContext(ctx, query).Scan(&waiting))
+	}
 }
 
 // Context returns a context that ends before a hanging test would.
