@@ -24,10 +24,17 @@ type Site struct {
 	ShowReads bool   // the reads bar is shown
 	Strategy  string // commit, window or none
 	Window    time.Duration
+
+	NoCommitIDs bool // the servers issue none, so the strategy commit is not offered
 }
 
 // Strategies are those that a visitor of a demo can choose from.
-func (Site) Strategies() []string { return []string{"commit", "window", "none"} }
+func (s Site) Strategies() []string {
+	if s.NoCommitIDs {
+		return []string{"window", "none"}
+	}
+	return []string{"commit", "window", "none"}
+}
 
 // Base is what every page's data embeds.
 type Base struct {

@@ -25,6 +25,7 @@ const defaultAddr = "127.0.0.1:8080"
 // config is the environment of serve and migrate. .env.example explains it.
 type config struct {
 	Addr           string        `env:"ADDR" envDefault:"127.0.0.1:8080"`
+	Engine         engineName    `env:"DATABASE_ENGINE"`
 	PrimaryURL     string        `env:"DATABASE_PRIMARY_URL,required,notEmpty"`
 	ReplicaURLs    []string      `env:"DATABASE_REPLICA_URLS"`
 	ClusterName    string        `env:"CLUSTER_NAME" envDefault:"main"`
@@ -44,6 +45,8 @@ type config struct {
 	ShowReads      bool          `env:"SHOW_READS" envDefault:"false"`
 	LogFormat      logFormat     `env:"LOG_FORMAT" envDefault:"json"`
 	LogLevel       slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
+
+	noCommitIDs string // see dbroute.Config
 }
 
 // loadServeConfig is loadConfig for what sets cookies.
@@ -120,6 +123,7 @@ func (c *config) openCluster(log *slog.Logger) (*dbroute.Cluster, error) {
 		HealthInterval: c.HealthInterval, HealthTimeout: c.HealthTimeout, MaxReplicaLag: c.MaxReplicaLag,
 		Monotonic:    bool(c.Monotonic),
 		MaxOpenConns: c.MaxOpenConns, Logger: log,
+		Engine: dbroute.Engine(c.Engine), NoCommitIDs: c.noCommitIDs,
 	}
 	cluster, err := dbroute.Open(cfg)
 	if err != nil {
@@ -136,7 +140,8 @@ func refused(cfg dbroute.Config) string {
 		cfg      dbroute.Config
 	}{
 		{"DATABASE_PRIMARY_URL", dbroute.Config{Name: "any", Primary: cfg.Primary}},
-		{"CLUSTER_NAME", dbroute.Config{Name: cfg.Name, Primary: cfg.Primary}},
+		{"DATABASE_ENGINE", dbroute.Config{Name: "any", Primary: cfg.Primary, Engine: cfg.Engine}},
+		{"CLUSTER_NAME", dbroute.Config{Name: cfg.Name, Primary: cfg.Primary, Engine: cfg.Engine}},
 	} {
 		cluster, err := dbroute.Open(try.cfg)
 		if err != nil {
@@ -189,6 +194,17 @@ func (o *onOff) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q: want on or off", text)
 	}
 	return nil
+}
+
+// engineName is only needed where the URLs do not tell.
+type engineName dbroute.Engine
+
+func (e *engineName) UnmarshalText(text []byte) error {
+	switch *e = engineName(text); dbroute.Engine(*e) {
+	case "", dbroute.PostgreSQL, dbroute.MySQL, dbroute.MariaDB:
+		return nil
+	}
+	return fmt.Errorf("%q: want postgres, mysql or mariadb", text)
 }
 
 type logFormat string

@@ -103,7 +103,15 @@ func openChecked(ctx context.Context, cfg *config, log *slog.Logger) (*dbroute.C
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.Check(ctx); err != nil {
+	err = cluster.Check(ctx)
+	var lacks *dbroute.CapabilityError
+	if errors.As(err, &lacks) { // the window needs none of it
+		cfg.noCommitIDs = lacks.Error()
+		if err = cluster.Close(); err == nil {
+			cluster, err = cfg.openCluster(log)
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(err, cluster.Close())
 	}
 	return cluster, nil

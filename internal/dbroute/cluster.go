@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 )
@@ -43,6 +42,10 @@ type Config struct {
 	// MaxOpenConns bounds each pool; a server has one pool for reads, the
 	// primary another for writes. 20 if zero.
 	MaxOpenConns int
+	// NoCommitIDs says why the servers have none, in the words of Check. If it is
+	// not empty, RouteByCommit sends whoever has written to the primary for good,
+	// and RouteByWindow is what to use; lag is not known, and so not limited.
+	NoCommitIDs string
 	// Logger gets what a request cannot report by itself. slog.Default() if nil.
 	Logger *slog.Logger
 }
@@ -78,6 +81,9 @@ func Open(cfg Config) (*Cluster, error) {
 	engine, err := engineFor(cfg.Primary, cfg.Engine)
 	if err != nil {
 		return nil, fmt.Errorf("dbroute: open primary: %w", err)
+	}
+	if cfg.NoCommitIDs != "" {
+		engine = withoutIDs{engine}
 	}
 	if cfg.CheckTimeout == 0 {
 		cfg.CheckTimeout = 250 * time.Millisecond
@@ -152,7 +158,7 @@ func (c *Cluster) servers() []*server {
 }
 
 // Check connects to every server. It fails if the primary cannot be reached,
-// and with ErrCapability, naming each thing, if a server it reached is not
+// and with a CapabilityError if a server it reached is not
 // configured for commit IDs. A replica that cannot be reached is only logged:
 // it may come up later.
 func (c *Cluster) Check(ctx context.Context) error {
@@ -170,7 +176,7 @@ func (c *Cluster) Check(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("dbroute: check: %w: %s", ErrCapability, strings.Join(missing, "; "))
+		return fmt.Errorf("dbroute: check: %w", &CapabilityError{Missing: missing})
 	}
 	return nil
 }

@@ -1,14 +1,14 @@
 package dbroute
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Sentinels that callers act on; match them with errors.Is.
 var (
 	// ErrUnsupported is a database that cannot be routed by commit ID.
 	ErrUnsupported = errors.New("unsupported database")
-	// ErrCapability is a server whose configuration lacks what routing needs;
-	// its text names each thing.
-	ErrCapability = errors.New("missing capability")
 	// ErrPrimaryUnavailable is a read or a write that needed the primary and
 	// could not reach it. The call that returned it has written nothing.
 	ErrPrimaryUnavailable = errors.New("primary unavailable")
@@ -27,6 +27,11 @@ var (
 	errWrongRole     = errors.New("wrong role")
 	errReplaced      = errors.New("server was restarted or replaced since it was asked")
 )
+
+// CapabilityError says what the configuration of servers lacks for commit IDs.
+type CapabilityError struct{ Missing []string }
+
+func (e *CapabilityError) Error() string { return strings.Join(e.Missing, "; ") }
 
 // IsDuplicateKey reports whether a write failed since a unique index has such a
 // row already.

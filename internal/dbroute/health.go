@@ -177,7 +177,7 @@ func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
 		c.log.WarnContext(ctx, "primary changes state", "from", was, "to", is, "cause", err)
 		c.dropIdle(p)
 	}
-	if err == nil {
+	if !position.IsZero() {
 		c.history.add(c.engine, now, position)
 	}
 	return position
@@ -209,6 +209,10 @@ func (c *Cluster) pollReplica(ctx context.Context, r *server, primary sample) {
 		h.behind = c.engine.distance(primary.id, h.applied)
 	}
 	was := h.state
+	if c.cfg.NoCommitIDs != "" {
+		h.state, h.cause = Up, ""
+		return
+	}
 	h.advance(c.engine, primary, applied, c.cfg.MaxReplicaLag)
 	if h.state != was {
 		c.log.InfoContext(ctx, "replica changes state", "server", r.name(), "from", was, "to", h.state, "lag", h.lag)

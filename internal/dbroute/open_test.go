@@ -96,7 +96,8 @@ func TestCheckNamesThePrivilegeToSeeTimelines(t *testing.T) {
 	cfg := e.config
 	cfg.Replicas = []string{withUser(t, cfg.Replicas[0], "short sighted", "x")}
 	err = openCluster(t, cfg).Check(stacktest.Context(t))
-	if !errors.Is(err, dbroute.ErrCapability) || !strings.Contains(err.Error(), `GRANT pg_read_all_stats TO "short sighted"`) {
+	var lacks *dbroute.CapabilityError
+	if !errors.As(err, &lacks) || !strings.Contains(err.Error(), `GRANT pg_read_all_stats TO "short sighted"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func (c *Cluster) openServer(rawURL string, role Role, order int) (*server, erro
 	s := &server{role: role, order: order, address: addressOf(rawURL)}
 	if e, err := engineFor(rawURL, c.cfg.Engine); err != nil {
 		return nil, err
-	} else if e != c.engine {
+	} else if e.name() != c.engine.name() {
 		return nil, fmt.Errorf("%w: all servers of a cluster must be of one engine", ErrUnsupported)
 	}
 	var err error

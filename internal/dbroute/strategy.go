@@ -15,9 +15,12 @@ func (s *Scope) RouteByCommit(ctx context.Context, m Marker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.carried = m
-	if m.Unknown {
+	if m.Unknown && s.cluster.cfg.NoCommitIDs == "" {
 		s.heal(ctx)
 		return
+	}
+	if s.cluster.cfg.NoCommitIDs != "" && !m.IsZero() {
+		s.pinned = UnknownMarker
 	}
 	s.need = m.Commit
 	s.replica = NoPendingCommit

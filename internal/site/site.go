@@ -88,6 +88,10 @@ func New(cfg Config) (*Site, error) {
 	if cfg.Window <= 0 {
 		cfg.Window = DefaultWindow
 	}
+	if noIDs := cfg.Cluster.Config().NoCommitIDs; noIDs != "" && cfg.Strategy == Commit {
+		cfg.Log.Warn("reads are routed by the window: there are no commit IDs", "window", cfg.Window, "cause", noIDs)
+		cfg.Strategy = Window
+	}
 	if cfg.PasswordCost == (auth.Cost{}) {
 		cfg.PasswordCost = auth.DefaultCost
 	}
@@ -101,6 +105,7 @@ func New(cfg Config) (*Site, error) {
 	}
 	html, err := web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
 		Demo: cfg.Demo, ShowReads: cfg.ShowReads, Strategy: string(cfg.Strategy), Window: cfg.Window,
+		NoCommitIDs: cfg.Cluster.Config().NoCommitIDs != "",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)

@@ -46,13 +46,13 @@ func (serverView) LineHeight() int { return LineHeight }
 
 func view(cluster *dbroute.Cluster, window time.Duration, now time.Time) clusterView {
 	v := clusterView{Name: cluster.Name()}
-	counts := cluster.Counts()
+	counts, noIDs := cluster.Counts(), cluster.Config().NoCommitIDs
 	worst := time.Duration(0)
 	for _, s := range cluster.Status() {
 		shown := serverView{
 			ID: s.ID, Role: string(s.Role), Address: s.Address, State: string(s.State), Cause: s.Cause,
 		}
-		if s.Role == dbroute.Replica {
+		if s.Role == dbroute.Replica && noIDs == "" {
 			shown.Lag = seconds(s.Lag)
 			shown.Behind = amount(s.Behind, cluster.BehindUnit())
 			shown.Line, shown.LineTop = line(s.Lags, now)
@@ -65,7 +65,11 @@ func view(cluster *dbroute.Cluster, window time.Duration, now time.Time) cluster
 		}
 		v.Servers = append(v.Servers, shown)
 	}
-	if worst >= window {
+	switch {
+	case noIDs != "":
+		v.Warning = fmt.Sprintf("There are no commit IDs: %s. Reads are routed by the window of %v, and how late the replicas are is not known.", noIDs, window)
+	case worst >= window:
+
 		v.Warning = fmt.Sprintf("A replica was %s behind, and READ_WINDOW is %v. Under the strategy window, a save may be unseen.", seconds(worst), window)
 	}
 	return v

@@ -46,11 +46,15 @@ const (
 	StrategyNone   = "none"
 )
 
-// Strategies returns all strategies by name.
+// Strategies returns by name what the cluster's servers can do.
 func Strategies(m *Markers, window time.Duration) map[string]Middleware {
-	return map[string]Middleware{
+	all := map[string]Middleware{
 		StrategyCommit: CommitID(m), StrategyWindow: SessionWindow(m, window), StrategyNone: Anywhere(m),
 	}
+	if m.cluster.Config().NoCommitIDs != "" {
+		delete(all, StrategyCommit)
+	}
+	return all
 }
 
 // strategy reads the markers before the request and writes them before the

@@ -1,0 +1,23 @@
+package dbroute
+
+import (
+	"context"
+	"database/sql"
+)
+
+// withoutIDs is an engine whose servers issue no commit IDs. Markers then tell
+// only when a client wrote, which is enough for the window.
+type withoutIDs struct{ engine }
+
+func (withoutIDs) position(context.Context, *sql.Conn, identity) (CommitID, error) {
+	return CommitID{}, nil
+}
+
+func (withoutIDs) parse(string) (CommitID, error) { return CommitID{}, ErrMalformed }
+
+func (e withoutIDs) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	_, err := e.engine.applied(ctx, conn)
+	return CommitID{}, err
+}
+
+func (withoutIDs) missing(context.Context, *sql.Conn, Role) ([]string, error) { return nil, nil }
