@@ -160,13 +160,28 @@ func (s *Scope) choose(ctx context.Context) target {
 	switch {
 	case asked.err != nil:
 		return c.onPrimary(CheckFailed)
-	case asked.reach == onOtherTimeline:
+	case asked.reach == onOtherTimeline, asked.reach == notReached && c.lost(s.carried):
 		s.heal(ctx)
 		return c.onPrimary(UnknownMarker)
 	case asked.reach == notReached:
 		return c.onPrimary(CommitNotReached)
 	}
 	return target{server: asked.server, instance: asked.instance, reason: CommitReached}
+}
+
+// lostAfter is by how much a marker must be older than the last look at the
+// primary: the clocks of two processes differ.
+const lostAfter = 5 * time.Second
+
+// lost reports whether the primary does not have what a marker covers, since a
+// failover lost it, or a crash that was set not to sync. No replica would ever
+// reach it. To be wrong here is safe: an unknown marker is never stale.
+func (c *Cluster) lost(m Marker) bool {
+	p := c.primary
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.health.applied.IsZero() && p.health.found.Sub(m.Written) > lostAfter &&
+		!c.engine.covers(p.health.applied, m.Commit)
 }
 
 func (c *Cluster) orPrimary(to target, usable bool) target {
