@@ -17,10 +17,10 @@ import (
 const (
 	// childDir tells this program that a test runs it a second time, to have its
 	// stack in that folder and to be killed or interrupted.
-	childDir = "STACK_TEST_CHILD_DIR"
+	childDir    = "STACK_TEST_CHILD_DIR"
+	childEngine = "STACK_TEST_CHILD_ENGINE"
 
 	saysStarted = "started"
-	saysMissing = "missing"
 	saysAnswers = "answers"
 )
 
@@ -42,10 +42,7 @@ func runChild(dir string) error {
 	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 
-	s, err := stack.Start(ctx, options(dir, 0))
-	if missing := new(stack.MissingError); errors.As(err, &missing) {
-		fmt.Println(saysMissing)
-	}
+	s, err := stack.Start(ctx, options(dir, os.Getenv(childEngine), 0))
 	if err != nil {
 		return err
 	}
@@ -64,24 +61,19 @@ type child struct {
 }
 
 // startChild returns when the child's stack runs.
-func startChild(t *testing.T, dir string) child {
+func startChild(t *testing.T, dir, engine string) child {
 	t.Helper()
 	program, err := os.Executable()
 	must(t, err)
 	cmd := exec.CommandContext(soon(t), program)
-	cmd.Env = append(os.Environ(), childDir+"="+dir)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childEngine+"="+engine)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for an interrupt of its own
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	c := child{cmd, bufio.NewScanner(out)}
-	switch says := c.line(t); says {
-	case saysStarted:
-	case saysMissing:
-		skipIfMissing(t, new(stack.MissingError))
-		fallthrough
-	default:
+	if says := c.line(t); says != saysStarted {
 		t.Fatalf("the child says %q, want %q", says, saysStarted)
 	}
 	return c

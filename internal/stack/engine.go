@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // engine is what one database does in its own way. What awaits something does so
 // until it happens or ctx ends.
 type engine interface {
+	name() string
 	version() string
 	url(s *Server, database string) string
 	adminURL(s *Server, database string) string
@@ -44,8 +46,8 @@ type engine interface {
 
 func newEngine(ctx context.Context, name string) (engine, error) {
 	switch name {
-	case "postgres":
-		return newPostgres(ctx)
+	case "postgres", "postgres19":
+		return newPostgres(ctx, name)
 	case "mysql":
 		return newMySQL(ctx)
 	case "mariadb":
@@ -58,6 +60,21 @@ func newEngine(ctx context.Context, name string) (engine, error) {
 func Installed(ctx context.Context, engine string) error {
 	_, err := newEngine(ctx, engine)
 	return err
+}
+
+// CheckDelay refuses a delay that an engine cannot keep to.
+func CheckDelay(engine string, d time.Duration) error {
+	unit := time.Millisecond
+	if engine == "mysql" || engine == "mariadb" {
+		unit = time.Second
+	}
+	switch {
+	case d < 0:
+		return fmt.Errorf("delay %s is negative", d)
+	case d%unit != 0:
+		return fmt.Errorf("delay %s: %s would round it to steps of %s", d, engine, unit)
+	}
+	return nil
 }
 
 // MissingError says that an engine is not installed.

@@ -5,12 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"freshread/internal/stack/stacktest"
 )
 
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
+	stacktest.Each(t, testLifecycle)
+}
+
+func testLifecycle(t *testing.T, engine string) {
 	dir := parentDir(t)
-	s := startIn(t, dir, 0)
+	s := startIn(t, dir, engine, 0)
 	p, r := s.Primary(), s.Replicas()[0]
 
 	t.Run("killed servers start again where they were", func(t *testing.T) {
@@ -39,7 +45,7 @@ func TestLifecycle(t *testing.T) {
 		}
 		must(t, p.Start(soon(t)))
 		must(t, p.Start(soon(t)))
-		value[int](t, p.URL("postgres"), "SELECT 1")
+		value[int](t, p.URL(dialectOf(p).database), "SELECT 1")
 	})
 
 	t.Run("a failed start quotes the log", func(t *testing.T) {
@@ -48,32 +54,42 @@ func TestLifecycle(t *testing.T) {
 		must(t, err)
 		defer l.Close()
 		err = p.Start(soon(t))
-		if err == nil || !strings.Contains(err.Error(), "could not create any TCP/IP sockets") {
+		if err == nil || !strings.Contains(err.Error(), dialectOf(p).portTaken) {
 			t.Errorf("got error %v, want one that quotes the log", err)
 		}
 	})
 
-	t.Run("a kill leaves no process and no shared memory", func(t *testing.T) {
+	t.Run("a kill leaves no process", func(t *testing.T) {
 		must(t, p.Start(soon(t)))
-		conn := connect(t, p.URL("postgres"))
-		folder := folders(t, dir)[0]
-		before := sharedMemory(t, filepath.Join(dir, folder, "1"))
-
+		conn := connect(t, p.URL("notes"))
 		must(t, p.Kill(soon(t)))
 		must(t, r.Kill(soon(t)))
-		wantNoProcesses(t, folder)
-		if before.exists(t) {
-			t.Errorf("shared memory %q is left", before)
-		}
-		if conn.Ping(soon(t)) == nil {
+		wantNoProcesses(t, folders(t, dir)...)
+		if conn.PingContext(soon(t)) == nil {
 			t.Error("it answers")
 		}
 	})
 }
 
+func TestKilledPostgresLeavesNoSharedMemory(t *testing.T) {
+	t.Parallel()
+	stacktest.Only(t, "postgres")
+	dir := parentDir(t)
+	s := startIn(t, dir, "postgres")
+	before := sharedMemory(t, filepath.Join(dir, folders(t, dir)[0], "1"))
+	must(t, s.Primary().Kill(soon(t)))
+	if before.exists(t) {
+		t.Errorf("shared memory %q is left", before)
+	}
+}
+
 func TestPromotedReplicaReplacesThePrimary(t *testing.T) {
 	t.Parallel()
-	s := start(t, 0, 0)
+	stacktest.Each(t, testPromote)
+}
+
+func testPromote(t *testing.T, engine string) {
+	s := start(t, engine, 0, 0)
 	old, promoted, other := s.Servers()[0], s.Servers()[1], s.Servers()[2]
 	createNotes(t, s)
 
@@ -94,4 +110,23 @@ func TestPromotedReplicaReplacesThePrimary(t *testing.T) {
 	addNote(t, promoted, "two")
 	must(t, s.WaitApplied(soon(t)))
 	wantNotes(t, other, "one two")
+}
+
+func TestPromotedReplicaAppliesFirstWhatItHasReceived(t *testing.T) {
+	t.Parallel()
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := start(t, engine, 0)
+		p, r := s.Primary(), s.Replicas()[0]
+		createNotes(t, s)
+		must(t, r.SetDelay(soon(t), farOff))
+		addNote(t, p, "one")
+		awaitReceived(t, p, r)
+		must(t, r.PauseApply(soon(t)))
+		addNote(t, p, "two")
+		awaitReceived(t, p, r)
+		must(t, p.Kill(soon(t)))
+		must(t, r.Promote(soon(t)))
+		addNote(t, r, "three")
+		wantNotes(t, r, "one two three")
+	})
 }

@@ -23,6 +23,7 @@ const (
 
 // postgres is the engine for PostgreSQL.
 type postgres struct {
+	engineName string
 	programs postgresPrograms
 	account  account
 
@@ -30,8 +31,8 @@ type postgres struct {
 	adminPassword, appPassword string
 }
 
-func newPostgres(ctx context.Context) (*postgres, error) {
-	programs, err := findPostgres(ctx)
+func newPostgres(ctx context.Context, name string) (*postgres, error) {
+	programs, err := findPostgres(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +41,7 @@ func newPostgres(ctx context.Context) (*postgres, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	return &postgres{
+		engineName:    name,
 		programs:      programs,
 		account:       a,
 		adminPassword: rand.Text(),
@@ -47,6 +49,7 @@ func newPostgres(ctx context.Context) (*postgres, error) {
 	}, nil
 }
 
+func (p *postgres) name() string    { return p.engineName }
 func (p *postgres) version() string { return p.programs.version }
 
 func (p *postgres) url(s *Server, database string) string {

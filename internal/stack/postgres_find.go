@@ -6,15 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// oldestPostgres is the first major version that can tell whether a replica has
-// paused.
-const oldestPostgres = 14
+// oldestPostgres is the first version that can tell whether a replica has paused.
+const oldestPostgres = "14"
 
 // postgresPrograms is an installed PostgreSQL.
 type postgresPrograms struct {
@@ -22,10 +19,15 @@ type postgresPrograms struct {
 	version          string
 }
 
-// findPostgres finds the PostgreSQL to run: in the folder that STACK_POSTGRES_BIN
-// names or else in $PATH or else the newest where packages put it.
-func findPostgres(ctx context.Context) (postgresPrograms, error) {
-	for _, dir := range postgresDirs() {
+// findPostgres finds the PostgreSQL to run: for "postgres19" the one that
+// scripts/install has put into a folder of its own; else in the folder that
+// STACK_POSTGRES_BIN names or else in $PATH or else the newest where packages put it.
+func findPostgres(ctx context.Context, engine string) (postgresPrograms, error) {
+	dirs := []string{filepath.Join(installedDir(engine), "usr/lib/postgresql/19/bin")}
+	if engine == "postgres" {
+		dirs = postgresDirs()
+	}
+	for _, dir := range dirs {
 		found := postgresPrograms{initdb: filepath.Join(dir, "initdb"), postgres: filepath.Join(dir, "postgres")}
 		if !isExecutable(found.initdb) || !isExecutable(found.postgres) {
 			continue
@@ -35,9 +37,9 @@ func findPostgres(ctx context.Context) (postgresPrograms, error) {
 		return found, err
 	}
 	return postgresPrograms{}, &MissingError{
-		Engine:  "postgres",
+		Engine:  engine,
 		Program: filepath.Join(os.Getenv("STACK_POSTGRES_BIN"), "initdb"),
-		Install: "apt-get install postgresql (Debian, Ubuntu), dnf install postgresql-server (Fedora), " +
+		Install: "scripts/install " + engine + " (Debian, Ubuntu), dnf install postgresql-server (Fedora), " +
 			"brew install postgresql (macOS)",
 	}
 }
@@ -74,29 +76,15 @@ func packagedPostgresDirs() []string {
 	return dirs
 }
 
-// majorIn returns the first number in a path or a version.
-func majorIn(s string) int {
-	n, _ := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(s))
-	return n
-}
-
-func isExecutable(path string) bool {
-	_, err := exec.LookPath(path)
-	return err == nil
-}
-
 // postgresVersion asks for the version, as in "postgres (PostgreSQL) 15.18 (Debian)".
 func postgresVersion(ctx context.Context, postgres string) (string, error) {
-	out, err := exec.CommandContext(ctx, postgres, "--version").Output()
+	out, err := ask(ctx, postgres, "--version")
 	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", postgres, err)
+		return "", err
 	}
-	words := strings.Fields(string(out))
+	words := strings.Fields(out)
 	if len(words) < 3 {
 		return "", fmt.Errorf("%s gives no version: %q", postgres, out)
 	}
-	if version := words[2]; majorIn(version) >= oldestPostgres {
-		return version, nil
-	}
-	return "", fmt.Errorf("%s is version %s: want %d or newer", postgres, words[2], oldestPostgres)
+	return words[2], checkVersion(postgres, words[2], oldestPostgres)
 }

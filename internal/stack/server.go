@@ -26,6 +26,8 @@ type Server struct {
 	replication replication
 	process     *process // nil before the first start
 	ended       bool     // it must not be started any more
+
+	steering sync.Mutex // held while an engine changes how the server replicates, in more than one step
 }
 
 // replication is what can change about a server while it runs.
@@ -78,13 +80,20 @@ func (s *Server) Delay() time.Duration {
 	return s.replication.delay
 }
 
+func (s *Server) replicates() replication {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replication
+}
+
 // SetDelay changes the delay, at once and also for commits that are being held
-// back. It lasts when the server is started again.
+// back. It lasts when the server is started again. The delay must be one that
+// CheckDelay accepts.
 func (s *Server) SetDelay(ctx context.Context, d time.Duration) error {
-	if d < 0 {
-		return s.wrap("set delay of", fmt.Errorf("%s is negative", d))
+	err := CheckDelay(s.stack.engine.name(), d)
+	if err == nil {
+		err = s.update(func(r *replication) { r.delay = d })
 	}
-	err := s.update(func(r *replication) { r.delay = d })
 	if err == nil {
 		err = s.stack.engine.reload(ctx, s)
 	}
@@ -93,8 +102,8 @@ func (s *Server) SetDelay(ctx context.Context, d time.Duration) error {
 
 // PauseApply stops a replica from applying what it receives. When it returns the
 // replica has confirmed it, and applies nothing more until ResumeApply or until it
-// is started again. A commit whose delay it was sitting out counts the pause as the
-// rest of that.
+// is started again. On PostgreSQL a commit whose delay it was sitting out counts the
+// pause as the rest of that.
 func (s *Server) PauseApply(ctx context.Context) error {
 	return s.wrap("pause", s.stack.engine.pauseApply(ctx, s))
 }

@@ -2,10 +2,8 @@ package stack_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,32 +19,21 @@ const (
 )
 
 // start starts a stack in a folder of its own, with a replica for each delay.
-func start(t *testing.T, delays ...time.Duration) *stack.Stack {
+func start(t *testing.T, engine string, delays ...time.Duration) *stack.Stack {
 	t.Helper()
-	return startIn(t, parentDir(t), delays...)
+	return startIn(t, parentDir(t), engine, delays...)
 }
 
-func startIn(t *testing.T, dir string, delays ...time.Duration) *stack.Stack {
+func startIn(t *testing.T, dir, engine string, delays ...time.Duration) *stack.Stack {
 	t.Helper()
-	s, err := stack.Start(soon(t), options(dir, delays...))
-	skipIfMissing(t, err)
+	s, err := stack.Start(soon(t), options(dir, engine, delays...))
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
 }
 
-func options(dir string, delays ...time.Duration) stack.Options {
-	return stack.Options{Engine: "postgres", Replicas: delays, Dir: dir}
-}
-
-// skipIfMissing skips the test where PostgreSQL is not installed, unless
-// TEST_ENGINES says that it has to be.
-func skipIfMissing(t *testing.T, err error) {
-	t.Helper()
-	missing := new(stack.MissingError)
-	if errors.As(err, &missing) && !strings.Contains(os.Getenv("TEST_ENGINES"), "postgres") {
-		t.Skip(err)
-	}
+func options(dir, engine string, delays ...time.Duration) stack.Options {
+	return stack.Options{Engine: engine, Replicas: delays, Dir: dir}
 }
 
 // parentDir returns an empty folder that the account of the servers can enter,

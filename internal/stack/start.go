@@ -18,12 +18,14 @@ const (
 
 // Options says which servers to start.
 type Options struct {
-	// Engine is the database: "postgres".
+	// Engine is the database: "postgres", "mysql" or "mariadb", or "postgres19" for
+	// the PostgreSQL 19 that scripts/install puts into a folder of its own.
 	Engine string
 
 	// Replicas has one entry for each replica: how long the replica holds a
-	// commit back before it applies it. To seed a delayed replica quickly, start
-	// it with no delay and call Server.SetDelay afterwards.
+	// commit back before it applies it, which CheckDelay must accept. To seed a
+	// delayed replica quickly, start it with no delay and call Server.SetDelay
+	// afterwards.
 	Replicas []time.Duration
 
 	// Dir is where the stack makes its folder. Empty means os.TempDir. When root
@@ -39,6 +41,11 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	e, err := newEngine(ctx, o.Engine)
 	if err != nil {
 		return nil, err
+	}
+	for _, delay := range o.Replicas {
+		if err := CheckDelay(o.Engine, delay); err != nil {
+			return nil, err
+		}
 	}
 	parent, err := parentFolder(o.Dir)
 	if err != nil {
