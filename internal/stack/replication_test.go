@@ -97,7 +97,7 @@ func testReplication(t *testing.T, engine string) {
 		must(t, r.ResumeApply(soon(t)))
 		addNote(t, p, "two")
 		awaitReceived(t, p, r)
-		if engine == "postgres" {
+		if scheme(r) == "postgres" {
 			eventually(t, "the pause has counted as the rest of the delay", func() bool { return notes(t, r) == "one" })
 		} else {
 			wantNotes(t, r, "")
