@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"time"
 
+	"freshread/internal/dbroute"
 	"freshread/internal/stack/stacktest"
 )
 
@@ -13,7 +14,7 @@ func (e *env) commitHolder() (hold func(then func())) {
 	e.tb.Helper()
 	lock, unlock := `FLUSH TABLES WITH READ LOCK`, `UNLOCK TABLES`
 	running := `SELECT count(*) FROM information_schema.processlist WHERE info = 'COMMIT'`
-	if e.engine == "postgres" {
+	if e.Engine() == dbroute.PostgreSQL {
 		e.exec(`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$`)
 		e.exec(`CREATE CONSTRAINT TRIGGER wait AFTER UPDATE ON notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait()`)
 		lock, unlock = `SELECT pg_advisory_lock(1)`, `SELECT pg_advisory_unlock(1)`

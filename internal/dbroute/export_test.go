@@ -33,3 +33,12 @@ func (s *Spy) position(ctx context.Context, conn *sql.Conn, who identity) (Commi
 	}
 	return s.engine.position(ctx, conn, who)
 }
+
+// GTIDSet returns the one text of a set, or "" if it is none.
+func GTIDSet(text string) string {
+	set, err := parseGTIDSet(text)
+	if err != nil {
+		return ""
+	}
+	return set.String()
+}

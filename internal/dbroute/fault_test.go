@@ -114,7 +114,7 @@ func TestRestartedReplicaHasToBeAskedAgain(t *testing.T) {
 		restarts := map[string]func(){
 			"restart": func() { stacktest.Must(t, servers.Replicas()[0].Restart(stacktest.Context(t))) },
 		}
-		if engine == "postgres" {
+		if e.Engine() == dbroute.PostgreSQL {
 			restarts["crash"] = func() { e.crashBackend(servers.Replicas()[0]) }
 		}
 		for name, restart := range restarts {

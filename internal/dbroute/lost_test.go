@@ -39,7 +39,7 @@ func TestLostCommitIsUnknown(t *testing.T) {
 		e.wantEventually(dbroute.Marker{}, seen{"kept", follower.ID(), dbroute.NoPendingCommit})
 
 		lost.Written = time.Now() // a moment ago, it may only not have been seen yet
-		if engine != "postgres" {
+		if e.Engine() != dbroute.PostgreSQL {
 			request, _ := e.request(lost)
 			e.want(request, "kept", promoted.ID(), dbroute.CommitNotReached)
 		}

@@ -13,14 +13,13 @@ import (
 	"freshread/internal/stack/stacktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(stacktest.Main(m, "postgres19")) }
 
 // env is a cluster on a database of the test's own, with one table of notes:
 // note 1 says "old", on the replica too.
 type env struct {
 	*dbroute.Cluster
 	dialect
-	engine string
 	tb     testing.TB
 	stack  *stack.Stack
 	config dbroute.Config
@@ -40,7 +39,7 @@ func newEnvOn(tb testing.TB, engine string, servers *stack.Stack) *env {
 	for _, r := range servers.Replicas() {
 		cfg.Replicas = append(cfg.Replicas, r.URL(database))
 	}
-	e := &env{dialect: dialectOf(engine), engine: engine, tb: tb, stack: servers, config: cfg, Cluster: openCluster(tb, cfg)}
+	e := &env{dialect: dialectOf(engine), tb: tb, stack: servers, config: cfg, Cluster: openCluster(tb, cfg)}
 	e.exec(`CREATE TABLE notes (` + e.idColumn + `, parent bigint REFERENCES notes (id), text varchar(100) NOT NULL)`)
 	e.exec(`INSERT INTO notes (text) VALUES ('old')`)
 	e.applied()

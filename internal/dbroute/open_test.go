@@ -62,12 +62,12 @@ func TestCheck(t *testing.T) {
 		})
 		t.Run("a replica that is not there", func(t *testing.T) {
 			cfg := e.config
-			cfg.Replicas = []string{engine + "://app@127.0.0.1:1/none"}
+			cfg.Replicas = []string{e.scheme + "://app@127.0.0.1:1/none"}
 			stacktest.Must(t, openCluster(t, cfg).Check(ctx))
 		})
 		t.Run("a primary that is not there", func(t *testing.T) {
 			cfg := e.config
-			cfg.Primary = engine + "://app@127.0.0.1:1/none"
+			cfg.Primary = e.scheme + "://app@127.0.0.1:1/none"
 			c := openCluster(t, cfg)
 			if err := c.Check(ctx); err == nil {
 				t.Error("no error")

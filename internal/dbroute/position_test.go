@@ -113,7 +113,7 @@ func TestCommitIDCoversAnAsynchronousCommit(t *testing.T) {
 			text := fmt.Sprintf("note %d", i)
 			ctx, scope := e.request(dbroute.Marker{})
 			stacktest.Must(t, e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
-				if engine == "postgres" {
+				if e.Engine() == dbroute.PostgreSQL {
 					if _, err := tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
 						return err
 					}

@@ -138,7 +138,7 @@ func TestConcurrentReadsShareOneDecision(t *testing.T) {
 func TestReadHandleCannotWrite(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)
-		if engine == "mariadb" {
+		if e.Engine() == dbroute.MariaDB {
 			e.exec(`CREATE SEQUENCE numbers`)
 			e.applied()
 		}

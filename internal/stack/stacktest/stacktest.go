@@ -23,7 +23,7 @@ import (
 	"freshread/internal/stack"
 )
 
-// engines are all that a behaviour is tested on.
+// engines are all that every behaviour is tested on.
 var engines = []string{"postgres", "mysql", "mariadb"}
 
 // patience bounds every wait of a test for a server.
@@ -42,8 +42,10 @@ type pair struct {
 }
 
 // Main is for TestMain: it runs the tests, stops the servers that they shared,
-// and returns the exit status.
-func Main(m *testing.M) int {
+// and returns the exit status. more are engines that this package is tested on
+// besides all others.
+func Main(m *testing.M, more ...string) int {
+	engines = append(engines, more...)
 	if !wanted("postgres") || !named() && stack.Installed(context.Background(), "postgres") != nil {
 		flag.Set("test.skip", "^Example") // they have no way to skip themselves
 	}

@@ -1,0 +1,157 @@
+package dbroute_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"freshread/internal/dbroute"
+	"freshread/internal/stack/stacktest"
+)
+
+// Eight clients write, and each reads what another has just written. A position
+// that is captured after that read covers the row, though MySQL shows rows before
+// it counts their GTID as executed.
+func TestPositionCoversWhatWasSeen(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		const clients, rounds = 8, 40
+		e.exec(`CREATE TABLE counters (id integer PRIMARY KEY, n integer NOT NULL)`)
+		for id := range clients {
+			e.exec(`INSERT INTO counters VALUES (?, 0)`, id)
+		}
+		e.applied()
+		type sight struct {
+			id, n int
+			after dbroute.CommitID
+		}
+		var mu sync.Mutex
+		var sights []sight
+		var wg sync.WaitGroup
+		for id := range clients {
+			wg.Go(func() {
+				for range rounds {
+					ctx := stacktest.Context(t)
+					e.exec(`UPDATE counters SET n = n + 1 WHERE id = ?`, id)
+					other := (id + 1) % clients
+					n := e.counter(ctx, other)
+					after, err := e.LastCommitID(ctx)
+					stacktest.Must(t, err)
+					mu.Lock()
+					sights = append(sights, sight{other, n, after})
+					mu.Unlock()
+				}
+			})
+		}
+		// The replica is paused again and again, so that it is asked at many points.
+		reached := 0
+		check := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, s := range sights {
+				ctx, scope := e.NewScope(stacktest.Context(t))
+				scope.RouteAnywhere(dbroute.Marker{})
+				if has, err := e.HasCommitID(ctx, s.after, 0); err != nil || !has {
+					continue
+				}
+				reached++
+				if n := e.counter(ctx, s.id); n < s.n {
+					t.Errorf("%v is reached, and counter %d is %d, where %d was seen", s.after, s.id, n, s.n)
+				}
+			}
+			sights = nil
+		}
+		done := make(chan struct{})
+		go func() { wg.Wait(); close(done) }()
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+				e.applied()
+			case <-time.After(time.Millisecond):
+			}
+			check()
+		}
+		if reached == 0 {
+			t.Error("the replica was never found to have reached a position")
+		}
+	})
+}
+
+// counter reads where the scope in ctx does, on the primary without one.
+func (e *env) counter(ctx context.Context, id int) (n int) {
+	e.tb.Helper()
+	stacktest.Must(e.tb, e.Read(ctx, "counters.N", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, `SELECT n FROM counters WHERE id = ?`, id).Scan(&n)
+	}))
+	return n
+}
+
+// MySQL rolls a whole transaction back on a deadlock, and would commit what is
+// sent after it statement by statement.
+func TestNothingOfADeadlockedTransactionIsCommitted(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.exec(`INSERT INTO notes (text) VALUES ('second')`)
+		var both sync.WaitGroup
+		both.Add(2)
+		careless := func(mine, other int) error {
+			return e.Write(stacktest.Context(t), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+				lock := `SELECT text FROM notes WHERE id = ? FOR UPDATE`
+				var text string
+				if err := tx.QueryRowContext(ctx, lock, mine).Scan(&text); err != nil {
+					return err
+				}
+				both.Done()
+				both.Wait()
+				tx.QueryRowContext(ctx, lock, other).Scan(&text) // and does not look whether it failed
+				tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES (?)`, fmt.Sprint("after ", mine))
+				tx.QueryRowContext(ctx, `SELECT text FROM notes`).Scan(&text)
+				tx.InsertID(ctx, `INSERT INTO notes (text) VALUES (?)`, fmt.Sprint("after ", mine))
+				return nil
+			})
+		}
+		failed := make(chan error, 2)
+		go func() { failed <- careless(1, 2) }()
+		go func() { failed <- careless(2, 1) }()
+		errs := []error{<-failed, <-failed}
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("one of two has to fail: %v", errs)
+		}
+		if err := errors.Join(errs...); errors.Is(err, dbroute.ErrCommitUnknown) {
+			t.Errorf("the outcome is known: %v", err)
+		}
+		if n := count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text LIKE 'after %'`); n != 2 {
+			t.Errorf("%d notes of a transaction that inserts two", n)
+		}
+	})
+}
+
+// What MySQL makes of a set is what is made of it here.
+func TestGTIDSetsAsTheServerWritesThem(t *testing.T) {
+	stacktest.Only(t, "mysql")
+	e := newEnv(t, "mysql")
+	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "8A94F357-AAB4-11DF-86AB-C80AA9429562"
+	for _, text := range []string{
+		a + ":1", a + ":1-5:7", a + ":7:1-3:4", b + ":1-2,\n" + a + ":5", a + ": 1 - 3 , " + b + ":9",
+		a + ":blue:1-2:red_1:7:9", a + ":1:blue:3," + a + ":2",
+	} {
+		var canonical string
+		err := e.PrimaryDB().QueryRow(`SELECT GTID_SUBTRACT(?, '')`, text).Scan(&canonical)
+		stacktest.Must(t, err)
+		ours, theirs := dbroute.GTIDSet(text), dbroute.GTIDSet(canonical)
+		if ours == "" || ours != theirs {
+			t.Errorf("%q is %q here, and of the server's %q %q", text, ours, canonical, theirs)
+		}
+		var same sql.NullBool
+		err = e.PrimaryDB().QueryRow(`SELECT GTID_SUBSET(?, ?) AND GTID_SUBSET(?, ?)`, ours, text, text, ours).Scan(&same)
+		stacktest.Must(t, err)
+		if !same.Bool {
+			t.Errorf("%q is another set than %q", ours, text)
+		}
+	}
+}
