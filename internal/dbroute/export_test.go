@@ -42,3 +42,8 @@ func GTIDSet(text string) string {
 	}
 	return set.String()
 }
+
+// CoversGTID reports whether a commit ID of MySQL includes a GTID.
+func CoversGTID(id CommitID, gtid string) bool {
+	return mysqlEngine{}.covers(id, CommitID{"mysql:" + gtid})
+}

@@ -24,8 +24,8 @@ const (
 // postgres is the engine for PostgreSQL.
 type postgres struct {
 	engineName string
-	programs postgresPrograms
-	account  account
+	programs   postgresPrograms
+	account    account
 
 	// There are passwords since every user of this machine can reach the servers.
 	adminPassword, appPassword string
