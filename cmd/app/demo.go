@@ -40,7 +40,7 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 		return nil, err
 	}
 	for _, d := range delays {
-		if err := checkDelay(d); err != nil {
+		if err := checkDelay(f.local.Engine, d); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"freshread/internal/dbroute"
+	"freshread/internal/stack"
 )
 
 // parseFlags allows flags after other arguments too, and returns the latter.
@@ -56,9 +57,12 @@ func checkEngine(name string) error {
 // maxDelay is more than anybody waits for, and less than servers refuse.
 const maxDelay = 24 * time.Hour
 
-func checkDelay(d time.Duration) error {
+func checkDelay(engine string, d time.Duration) error {
 	if d < 0 || d > maxDelay {
 		return fmt.Errorf("--delay %v: want 0 to %v", d, maxDelay)
+	}
+	if err := stack.CheckDelay(engine, d); err != nil {
+		return fmt.Errorf("--delay: %w", err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func runLab(ctx context.Context, args []string, std streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(checkEngine(*engine), checkDelay(*delay)); err != nil {
+	if err := errors.Join(checkEngine(*engine), checkDelay(*engine, *delay)); err != nil {
 		return err
 	}
 	experiments, err := chooseExperiments(names)

@@ -29,8 +29,10 @@ func (e *env) watched(change ...func(*dbroute.Config)) {
 	done := make(chan struct{})
 	go func() { e.Watch(ctx); close(done) }()
 	e.tb.Cleanup(func() { stop(); <-done })
-	for e.Status()[0].Position.IsZero() { // Watch has not begun
+	begun := stacktest.Context(e.tb)
+	for e.Status()[0].Position.IsZero() && cfg.NoCommitIDs == "" { // Watch has not begun
 		time.Sleep(time.Millisecond)
+		stacktest.Must(e.tb, begun.Err())
 	}
 	for i := range cfg.Replicas {
 		e.wantState(i+1, dbroute.Up)

@@ -2,7 +2,9 @@ package stack
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +60,13 @@ func (m *mysqlFamily) settings(s *Server, r replication) string {
 	}
 	if r.source != nil {
 		set(m.readOnlySetting, "ON")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.stack.settings)) {
+		if value := s.stack.settings[name]; value != "" {
+			set(name, value)
+		} else {
+			conf.WriteString(name + "\n")
+		}
 	}
 	return conf.String()
 }

@@ -2,7 +2,9 @@ package stack
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,6 +58,9 @@ func (p *postgres) settings(s *Server, r replication) string {
 	set("recovery_min_apply_delay", applyDelay(r))
 	if r.source != nil {
 		set("primary_conninfo", fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s", r.source.port, adminRole, p.adminPassword))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.stack.settings)) {
+		set(name, s.stack.settings[name])
 	}
 	return conf.String()
 }

@@ -16,9 +16,10 @@ import (
 // Stack is a primary and its replicas. Its methods may be called at once from
 // several goroutines, and so may those of its servers.
 type Stack struct {
-	engine  engine
-	folder  *folder
-	servers []*Server
+	engine   engine
+	folder   *folder
+	servers  []*Server
+	settings map[string]string // see Options
 
 	mu      sync.Mutex
 	primary *Server

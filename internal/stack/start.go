@@ -28,6 +28,10 @@ type Options struct {
 	// afterwards.
 	Replicas []time.Duration
 
+	// Settings are further settings of every server, in the engine's own names. They
+	// win over the stack's own. An option without a value has the empty one.
+	Settings map[string]string
+
 	// Dir is where the stack makes its folder. Empty means os.TempDir. When root
 	// starts the stack, the user that the servers run as must be able to enter it.
 	Dir string
@@ -59,6 +63,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		return nil, fmt.Errorf("create folder for %s: %w", o.Engine, err)
 	}
 	s := newStack(e, f, o.Replicas)
+	s.settings = o.Settings
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", o.Engine, err), s.Close())
 	}
