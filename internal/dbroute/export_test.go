@@ -12,6 +12,7 @@ import (
 type Spy struct {
 	engine
 	Asked       atomic.Int64
+	Waited      atomic.Int64 // how often a server was asked to wait by itself
 	FailCapture atomic.Bool
 }
 
@@ -32,6 +33,11 @@ func (s *Spy) position(ctx context.Context, conn *sql.Conn, who identity) (Commi
 		return CommitID{}, errors.New("no position today")
 	}
 	return s.engine.position(ctx, conn, who)
+}
+
+func (s *Spy) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error {
+	s.Waited.Add(1)
+	return s.engine.wait(ctx, conn, id, seconds)
 }
 
 // GTIDSet returns the one text of a set, or "" if it is none.

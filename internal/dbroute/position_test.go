@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +37,78 @@ func TestHasCommitIDWaits(t *testing.T) {
 		}
 		<-resumed
 		e.want(ctx, "new", 2, dbroute.StrategyNone)
+	})
+}
+
+// A server that can wait tells at once; the others are polled.
+func TestServerWaitsByItselfIfItCan(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.Cluster = openCluster(t, e.config)
+		spy := e.Spy()
+		resume := e.pause()
+		marker := e.markerOf("new")
+		ctx, scope := e.NewScope(stacktest.Context(t))
+		scope.RouteAnywhere(dbroute.Marker{})
+		if has, err := e.HasCommitID(ctx, marker.Commit, 200*time.Millisecond); has || err != nil {
+			t.Fatalf("paused: %v, %v", has, err)
+		}
+		can := e.Engine() != dbroute.PostgreSQL || major(t, e.stack.Primary().Version()) >= 19
+		if waited := spy.Waited.Load() > 0; waited != can {
+			t.Errorf("the server was asked to wait: %v, want %v", waited, can)
+		}
+		resume()
+		if has, err := e.HasCommitID(ctx, marker.Commit, 20*time.Second); !has || err != nil {
+			t.Errorf("resumed: %v, %v", has, err)
+		}
+	})
+}
+
+func major(t *testing.T, version string) (n int) {
+	t.Helper()
+	_, err := fmt.Sscanf(version, "%d", &n)
+	stacktest.Must(t, err)
+	return n
+}
+
+// However many wait, they cost the replica one connection, and all are told.
+func TestThousandsWaitOnOneConnection(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		cfg := e.config
+		cfg.MaxOpenConns = 2
+		e.Cluster = openCluster(t, cfg)
+		resume := e.pause()
+		marker := e.markerOf("new")
+		var wg sync.WaitGroup
+		var told, began atomic.Int64
+		for range 2000 {
+			wg.Go(func() {
+				ctx, scope := e.NewScope(context.Background())
+				scope.RouteAnywhere(dbroute.Marker{})
+				began.Add(1)
+				has, err := e.HasCommitID(ctx, marker.Commit, time.Minute)
+				if err != nil {
+					t.Error(err)
+				} else if has {
+					told.Add(1)
+				}
+			})
+		}
+		for began.Load() < 2000 {
+			time.Sleep(time.Millisecond)
+		}
+		ctx, _ := e.request(dbroute.Marker{})
+		start := time.Now()
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("a read beside them took %v", took)
+		}
+		resume()
+		wg.Wait()
+		if told.Load() != 2000 {
+			t.Errorf("%d of 2000 were told", told.Load())
+		}
 	})
 }
 
