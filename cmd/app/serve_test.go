@@ -285,6 +285,42 @@ func TestServeNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// On servers that nobody has prepared the site runs on the window, and says so.
+func TestServeWithoutCommitIDs(t *testing.T) {
+	for engine, settings := range map[string]map[string]string{
+		"mysql":   {"skip-log-bin": "", "gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"},
+		"mariadb": {"skip-log-bin": ""},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			stacktest.Only(t, engine)
+			servers, err := stack.Start(stacktest.Context(t), stack.Options{Engine: engine, Settings: settings})
+			stacktest.Must(t, err)
+			t.Cleanup(func() { stacktest.Must(t, servers.Close()) })
+			env := environment{
+				"DATABASE_PRIMARY_URL": servers.Primary().URL(stacktest.Database(t, servers)),
+				"SESSION_KEYS":         strings.Repeat("0123456789abcdef", 4),
+				"SECURE_COOKIES":       "false",
+				"DEMO":                 "true",
+				"ADDR":                 "127.0.0.1:0",
+			}
+			runs(t, env, 0, "migrate")
+			site := start(t, env, "serve")
+			visitor := newBrowser(t, "http://"+site.serving(t)).signUp(t)
+			visitor.submit(t, "/posts/new", "First")
+			cluster := visitor.get(t, "/cluster")
+			if got := cluster.Find("#cluster .problem").First().Text(); !strings.Contains(got, "log_bin is OFF") || !strings.Contains(got, "routed by the window") {
+				t.Errorf("/cluster says %q", got)
+			}
+			if cluster.Find(`[name=strategy][value=commit]`).Length() > 0 {
+				t.Error("the strategy commit is offered")
+			}
+			if stderr := site.errOut.String(); strings.Count(stderr, "there are no commit IDs") != 1 || strings.Contains(stderr, "not captured") {
+				t.Errorf("it logs %s", stderr)
+			}
+		})
+	}
+}
+
 func TestErrorsHideThePassword(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		env, servers, database := configured(t, engine)
