@@ -112,8 +112,13 @@ marker in the others.
 A pool is one server. Behind a load balancer the question whether a replica has
 reached a commit is answered by one server and the read by another.
 
-The pools set default_transaction_read_only when they connect, which a pooler in
-front of PostgreSQL has to pass on.
+The pools for reads set default_transaction_read_only (PostgreSQL),
+transaction_read_only (MySQL) or tx_read_only (MariaDB) when they connect, which a
+pooler has to pass on. On MySQL and MariaDB a server with read_only=ON is a replica,
+and one without is a primary.
+
+Sessions of MySQL and MariaDB run in UTC and, unless the URL says otherwise, under
+READ COMMITTED, as those of PostgreSQL do.
 
 RouteByWindow compares times of the processes' clocks.
 */
