@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mysqlEngine is MySQL 8.0 and later. Its commit ID is a set of GTIDs:
+// mysqlEngine is MySQL 8.4 and later. Its commit ID is a set of GTIDs:
 // "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", and a plus sign between the
 // sources where there are several.
 type mysqlEngine struct{ mysqlFamily }
