@@ -45,8 +45,6 @@ type config struct {
 	ShowReads      bool          `env:"SHOW_READS" envDefault:"false"`
 	LogFormat      logFormat     `env:"LOG_FORMAT" envDefault:"json"`
 	LogLevel       slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
-
-	noCommitIDs string // see dbroute.Config
 }
 
 // loadServeConfig is loadConfig for what sets cookies.
@@ -116,14 +114,15 @@ func (c *config) logger(w io.Writer) *slog.Logger {
 	return slog.New(web.LogHandler(slog.NewJSONHandler(w, options)))
 }
 
-func (c *config) openCluster(log *slog.Logger) (*dbroute.Cluster, error) {
+// openCluster opens a cluster; see dbroute.Config on noCommitIDs.
+func (c *config) openCluster(log *slog.Logger, noCommitIDs string) (*dbroute.Cluster, error) {
 	cfg := dbroute.Config{
 		Name: c.ClusterName, Primary: c.PrimaryURL, Replicas: c.ReplicaURLs,
 		CheckTimeout: c.CheckTimeout, CommitTimeout: c.CommitTimeout,
 		HealthInterval: c.HealthInterval, HealthTimeout: c.HealthTimeout, MaxReplicaLag: c.MaxReplicaLag,
 		Monotonic:    bool(c.Monotonic),
 		MaxOpenConns: c.MaxOpenConns, Logger: log,
-		Engine: dbroute.Engine(c.Engine), NoCommitIDs: c.noCommitIDs,
+		Engine: dbroute.Engine(c.Engine), NoCommitIDs: noCommitIDs,
 	}
 	cluster, err := dbroute.Open(cfg)
 	if err != nil {

@@ -99,16 +99,15 @@ func serveOn(ctx context.Context, listener net.Listener, handler http.Handler, l
 }
 
 func openChecked(ctx context.Context, cfg *config, log *slog.Logger) (*dbroute.Cluster, error) {
-	cluster, err := cfg.openCluster(log)
+	cluster, err := cfg.openCluster(log, "")
 	if err != nil {
 		return nil, err
 	}
 	err = cluster.Check(ctx)
 	var lacks *dbroute.CapabilityError
 	if errors.As(err, &lacks) { // the window needs none of it
-		cfg.noCommitIDs = lacks.Error()
 		if err = cluster.Close(); err == nil {
-			cluster, err = cfg.openCluster(log)
+			cluster, err = cfg.openCluster(log, lacks.Error())
 		}
 	}
 	if err != nil {

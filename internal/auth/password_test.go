@@ -42,18 +42,17 @@ func TestUnknownAddressTakesAsLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fastest := func(hash string) time.Duration {
-		best := time.Hour
-		for range 5 {
-			start := time.Now()
-			if ok, err := p.Check(ctx, "another", hash); ok || err != nil {
-				t.Fatalf("check: %v, %v", ok, err)
-			}
-			best = min(best, time.Since(start))
+	took := func(hash string) time.Duration {
+		start := time.Now()
+		if ok, err := p.Check(ctx, "another", hash); ok || err != nil {
+			t.Fatalf("check: %v, %v", ok, err)
 		}
-		return best
+		return time.Since(start)
 	}
-	known, unknown := fastest(hash), fastest("")
+	known, unknown := time.Hour, time.Hour
+	for range 10 { // in turn, so that a busy machine slows down both
+		known, unknown = min(known, took(hash)), min(unknown, took(""))
+	}
 	if unknown < known/2 {
 		t.Errorf("an unknown address takes %v, a known one %v", unknown, known)
 	}
