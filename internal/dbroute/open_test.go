@@ -106,7 +106,7 @@ func TestPingTellsEachServer(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)
 		cfg := e.config
-		cfg.Replicas = append(cfg.Replicas, engine+"://app@127.0.0.1:1/none")
+		cfg.Replicas = append(cfg.Replicas, e.scheme+"://app@127.0.0.1:1/none")
 		got := openCluster(t, cfg).Ping(stacktest.Context(t))
 		if len(got) != 3 || got[0].ID != 1 || got[1].ID != 2 || got[2].ID != 3 ||
 			got[0].Err != nil || got[1].Err != nil || got[2].Err == nil ||
