@@ -5,13 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// killLimit is how long killed processes may take to go.
-const killLimit = 10 * time.Second
+const (
+	// killLimit is how long killed processes may take to go.
+	killLimit = 10 * time.Second
+
+	// hangLimit is how long stopped processes may take to stand.
+	hangLimit = 10 * time.Second
+)
 
 // killServer kills the processes of the server in dir, whoever started them, and
 // returns when they are gone. It looks again until it finds none, since a process
@@ -23,7 +29,7 @@ func killServer(ctx context.Context, dir string) error {
 	err := poll(ctx, func() (bool, error) {
 		pids, err := killProcesses(dir)
 		killed = append(killed, pids...)
-		return len(pids) == 0 && !anyAlive(killed), err
+		return len(pids) == 0 && !slices.ContainsFunc(killed, alive), err
 	})
 	if err == nil && len(killed) > 0 {
 		freeSharedMemory(dir)
@@ -32,6 +38,18 @@ func killServer(ctx context.Context, dir string) error {
 }
 
 func killProcesses(dir string) ([]int, error) { return signalAll(dir, syscall.SIGKILL) }
+
+// hangServer stops the processes of the server in dir, and returns when all of their
+// threads stand. The kernel stops them one after the other, and until then they can
+// still answer.
+func hangServer(dir string) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), hangLimit, errors.New("stopped processes go on"))
+	defer cancel()
+	return poll(ctx, func() (bool, error) {
+		pids, err := signalAll(dir, syscall.SIGSTOP)
+		return err == nil && !slices.ContainsFunc(pids, goesOn), err
+	})
+}
 
 // signalAll signals all processes of the server in dir.
 func signalAll(dir string, signal syscall.Signal) ([]int, error) {
@@ -50,15 +68,6 @@ func signalAll(dir string, signal syscall.Signal) ([]int, error) {
 		pids = append(pids, pid)
 	}
 	return pids, nil
-}
-
-func anyAlive(pids []int) bool {
-	for _, pid := range pids {
-		if alive(pid) {
-			return true
-		}
-	}
-	return false
 }
 
 // runsIn reports whether a command line is that of the server in dir. It names the

@@ -55,12 +55,9 @@ func (s *Server) Kill(ctx context.Context) error {
 	return s.wrap("kill", err)
 }
 
-// Hang stops all processes of the server where they are, as SIGSTOP does: it
-// takes connections and answers none, until Continue.
-func (s *Server) Hang() error {
-	_, err := signalAll(s.dir, syscall.SIGSTOP)
-	return s.wrap("hang", err)
-}
+// Hang stops all processes of the server where they are, as SIGSTOP does, and returns
+// when they stand. It takes connections then and answers none, until Continue.
+func (s *Server) Hang() error { return s.wrap("hang", hangServer(s.dir)) }
 
 // Continue lets a server that hangs go on.
 func (s *Server) Continue() error {

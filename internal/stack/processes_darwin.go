@@ -27,3 +27,9 @@ func commandLines() (map[int]string, error) {
 
 // alive reports whether a process exists.
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// goesOn reports whether a process exists that is not stopped.
+func goesOn(pid int) bool {
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && !strings.HasPrefix(string(state), "T")
+}

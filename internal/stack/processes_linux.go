@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,11 +34,24 @@ func commandLines() (map[int]string, error) {
 // alive reports whether a process exists and is more than a zombie. In a container
 // there may be nobody who ever buries those.
 func alive(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return !strings.ContainsRune("-ZX", stateIn(filepath.Join("/proc", strconv.Itoa(pid), "stat")))
+}
+
+// goesOn reports whether a thread of a process exists that is not stopped.
+func goesOn(pid int) bool {
+	threads, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task/*/stat")) // fails for a bad pattern only
+	return slices.ContainsFunc(threads, func(thread string) bool {
+		return !strings.ContainsRune("-TZX", stateIn(thread))
+	})
+}
+
+// stateIn returns the letter for the state of a process or a thread, which follows
+// its name in a file of /proc; - if it is gone. The name is in parentheses and may
+// hold some.
+func stateIn(path string) rune {
+	stat, err := os.ReadFile(path)
 	if err != nil {
-		return false
+		return '-'
 	}
-	// The state follows the name, which is in parentheses and may hold some.
-	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')'):], []byte(" "))
-	return !bytes.HasPrefix(state, []byte("Z")) && !bytes.HasPrefix(state, []byte("X"))
+	return rune(stat[bytes.LastIndexByte(stat, ')')+2])
 }
