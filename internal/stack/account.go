@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,12 +61,12 @@ func (a account) command(dir, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// environment is ours, except for what a developer has set for PostgreSQL or for
-// the language of messages.
+// environment is ours, except for what a developer has set for a database or for the
+// language of messages.
 func environment() []string {
 	env := []string{"LC_ALL=C"}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PG") && !strings.HasPrefix(v, "MYSQL_") && !strings.HasPrefix(v, "MARIADB_") && !strings.HasPrefix(v, "LC_") {
+		if !slices.ContainsFunc([]string{"LC_", "PG", "MYSQL", "MARIADB"}, func(s string) bool { return strings.HasPrefix(v, s) }) {
 			env = append(env, v)
 		}
 	}

@@ -71,6 +71,15 @@ func testLifecycle(t *testing.T, engine string) {
 	})
 }
 
+// Its programs are scripts that start the real ones with libraries of their own.
+func TestPostgres19(t *testing.T) {
+	t.Parallel()
+	stacktest.Only(t, "postgres19")
+	t.Run("lifecycle", func(t *testing.T) { testLifecycle(t, "postgres19") })
+	t.Run("replication", func(t *testing.T) { testReplication(t, "postgres19") })
+	t.Run("promote", func(t *testing.T) { testPromote(t, "postgres19") })
+}
+
 func TestKilledPostgresLeavesNoSharedMemory(t *testing.T) {
 	t.Parallel()
 	stacktest.Only(t, "postgres")

@@ -8,7 +8,7 @@ func newMariaDB(ctx context.Context) (*mysqlFamily, error) {
 		return nil, err
 	}
 	return newMySQLFamily(variant{
-		name:     "mariadb",
+		scheme:   "mariadb",
 		programs: programs,
 
 		initializeArgs: []string{
@@ -16,18 +16,22 @@ func newMariaDB(ctx context.Context) (*mysqlFamily, error) {
 			"--skip-name-resolve",
 			"--skip-test-db",
 			"--extra-file=" + usersFile,
-			"--skip-log-bin",
 		},
-		// Users can be created only after the server has been told to look at users.
-		removeUsers:      []string{"DELETE FROM mysql.global_priv WHERE user = 'root'", "DELETE FROM mysql.proxies_priv", "FLUSH PRIVILEGES"},
+		removeUsers: []string{
+			"DELETE FROM mysql.global_priv WHERE user = 'root'",
+			"DELETE FROM mysql.proxies_priv",
+			"FLUSH PRIVILEGES", // the server refuses to create users before it looks at them
+		},
 		monitorPrivilege: "SLAVE MONITOR",
 
 		ownSettings: []setting{
 			{"gtid_strict_mode", "ON"},
 			{"binlog_format", "ROW"},
 			{"log_slave_updates", "ON"},
-			{"skip_slave_start", "ON"},                // init_file starts it
-			{"master_retry_count", "0"},               // it never gives up
+			{"skip_slave_start", "ON"},  // init_file starts it
+			{"master_retry_count", "0"}, // it never gives up
+			// For so long a shutdown waits until a primary that hangs lets the replica in.
+			{"slave_net_timeout", "5"},
 			{"collation_server", "utf8mb4_nopad_bin"}, // by code point, and a space at the end counts
 			{"innodb_log_file_size", "16M"},
 			{"aria_pagecache_buffer_size", "1M"},
@@ -39,7 +43,9 @@ func newMariaDB(ctx context.Context) (*mysqlFamily, error) {
 		optionPrefix:    "MASTER_",
 		byGTID:          "MASTER_USE_GTID = slave_pos",
 		byFile:          "MASTER_USE_GTID = no",
-		stopForDelay:    "STOP REPLICA",
+		// Only of a replica that is stopped. It forgets what it has received and not
+		// applied, and fetches it again from its primary.
+		stopForDelay: "STOP REPLICA",
 
 		sourceColumn:   "Master_",
 		replicaColumn:  "Slave_",

@@ -8,7 +8,7 @@ func newMySQL(ctx context.Context) (*mysqlFamily, error) {
 		return nil, err
 	}
 	return newMySQLFamily(variant{
-		name:     "mysql",
+		scheme:   "mysql",
 		programs: programs,
 
 		initializeArgs: []string{

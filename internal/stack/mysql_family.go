@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -32,30 +33,28 @@ type mysqlFamily struct {
 
 // variant is what MySQL and MariaDB do each in its own way.
 type variant struct {
-	name     string // also the scheme of a URL
+	scheme   string // of a URL; also the name of the engine
 	programs mysqlPrograms
 
-	// initialize returns the arguments for making data, and the statement that removes
-	// the users who come with it.
-	initializeArgs []string
-	removeUsers    []string
-
-	monitorPrivilege string // lets a user see the status of a replica
+	initializeArgs   []string // make data, and run usersFile on it
+	removeUsers      []string // statements that remove the users who come with it
+	monitorPrivilege string   // lets the app see how a replica is doing
 
 	ownSettings     []setting
 	readOnlySetting string
 
-	// CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 1, or what does the same.
-	changeStatement string
-	optionPrefix    string
-	byGTID, byFile  string // options: how a replica knows what it still has to apply
-	stopForDelay    string // the statement that must come before a change of the delay
+	// The statement that sets up a replica and how its options begin, as in
+	// CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 1.
+	changeStatement, optionPrefix string
+	// Options by which a replica asks its primary for what it lacks, or goes on with
+	// what is in its own files.
+	byGTID, byFile string
+	stopForDelay   string // the statement before one that changes the delay
 
-	sourceColumn, replicaColumn string // how columns of the status begin
+	sourceColumn, replicaColumn string // how columns of a replica's status begin
 	receivedColumn              string
 
-	committedQuery string
-	reachedQuery   string
+	committedQuery, reachedQuery string // a position; whether it is applied
 }
 
 type setting struct{ name, value string }
@@ -68,7 +67,7 @@ func newMySQLFamily(v variant) (*mysqlFamily, error) {
 	return &mysqlFamily{variant: v, account: a, adminPassword: rand.Text(), appPassword: rand.Text()}, nil
 }
 
-func (m *mysqlFamily) name() string    { return m.variant.name }
+func (m *mysqlFamily) name() string    { return m.scheme }
 func (m *mysqlFamily) version() string { return m.programs.version }
 
 func (m *mysqlFamily) url(s *Server, database string) string {
@@ -80,12 +79,12 @@ func (m *mysqlFamily) adminURL(s *Server, database string) string {
 }
 
 func (m *mysqlFamily) urlFor(s *Server, login *url.Userinfo, database string) string {
-	u := url.URL{Scheme: m.name(), User: login, Host: s.Addr(), Path: "/" + database}
+	u := url.URL{Scheme: m.scheme, User: login, Host: s.Addr(), Path: "/" + database}
 	return u.String()
 }
 
-// create makes the data of the primary and copies it for the replicas. No binary
-// log is written meanwhile, so that no server begins with transactions of its own.
+// create makes the data of the primary and copies it for the replicas. The binary log
+// is off meanwhile, so that no server begins with transactions of its own.
 func (m *mysqlFamily) create(ctx context.Context, servers []*Server) error {
 	for _, s := range servers {
 		for _, dir := range []string{dataDir, tmpDir} {
@@ -115,16 +114,16 @@ func (m *mysqlFamily) initializeData(ctx context.Context, s *Server) error {
 	if err := run(ctx, m.account.command(s.dir, m.programs.initialize, args...)); err != nil {
 		return err
 	}
-	// MySQL's UUID, of which each server makes its own: with one UUID they would take
-	// each other's commits for theirs.
+	// It holds MySQL's UUID, of which each server then makes its own: servers with one
+	// UUID would take each other's commits for theirs.
 	return os.RemoveAll(filepath.Join(s.dir, dataDir, "auto.cnf"))
 }
 
-// users are ours in place of those that the engine comes with. They are there before
-// the data is copied. So a replica lets the app log in from the start, whatever its
-// delay.
+// users returns the statements that put our users in place of those that the engine
+// comes with. They run before the data is copied, so a replica lets the app log in
+// from the start, whatever its delay.
 func (m *mysqlFamily) users() string {
-	return strings.Join(append(m.removeUsers,
+	return strings.Join(append(slices.Clone(m.removeUsers),
 		"CREATE USER "+adminUser+" IDENTIFIED BY '"+m.adminPassword+"'",
 		"GRANT ALL ON *.* TO "+adminUser+" WITH GRANT OPTION",
 		"CREATE USER "+appUser+" IDENTIFIED BY '"+m.appPassword+"'",

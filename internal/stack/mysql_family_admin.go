@@ -152,14 +152,16 @@ func (m *mysqlFamily) reload(ctx context.Context, s *Server) error {
 		if err != nil {
 			return err
 		}
-		stop, change := m.stopForDelay, m.changeDelay(s.replicates())
-		if st.sourcePort != s.replicates().source.port {
-			stop, change = "STOP REPLICA", m.changeSource(s.replicates())
+		r := s.replicates()
+		stop, change := m.stopForDelay, m.changeDelay(r)
+		if st.sourcePort != r.source.port {
+			stop, change = "STOP REPLICA", m.changeSource(r)
 		}
-		if err := execAll(ctx, conn, stop, change, "START REPLICA IO_THREAD"); err != nil || !st.applying {
-			return err
+		start := []string{"START REPLICA IO_THREAD"}
+		if st.applying {
+			start = append(start, "START REPLICA SQL_THREAD")
 		}
-		return execAll(ctx, conn, "START REPLICA SQL_THREAD")
+		return errors.Join(execAll(ctx, conn, stop, change), execAll(ctx, conn, start...))
 	})
 }
 

@@ -25,6 +25,13 @@ func testReplication(t *testing.T, engine string) {
 		wantNotes(t, r, "one")
 	})
 
+	t.Run("a replica takes no writes of the app", func(t *testing.T) {
+		createNotes(t, s)
+		if _, err := openURL(t, r.URL("notes")).ExecContext(soon(t), "DELETE FROM notes"); err == nil {
+			t.Error("it does")
+		}
+	})
+
 	t.Run("a paused replica applies nothing until it is resumed", func(t *testing.T) {
 		createNotes(t, s)
 		must(t, r.PauseApply(soon(t)))

@@ -52,22 +52,32 @@ func scheme(s *stack.Server) string {
 // openURL opens a database of a server by its URL.
 func openURL(t *testing.T, rawURL string) *sql.DB {
 	t.Helper()
-	driver, dsn := "pgx", rawURL
-	u, err := url.Parse(rawURL)
-	must(t, err)
-	if u.Scheme != "postgres" {
-		config := mysql.NewConfig()
-		config.User = u.User.Username()
-		config.Passwd, _ = u.User.Password()
-		config.Net, config.Addr = "tcp", u.Host
-		config.DBName = strings.TrimPrefix(u.Path, "/")
-		config.Logger = &mysql.NopLogger{}
-		driver, dsn = "mysql", config.FormatDSN()
+	open := openMySQL
+	if strings.HasPrefix(rawURL, "postgres:") {
+		open = func(rawURL string) (*sql.DB, error) { return sql.Open("pgx", rawURL) }
 	}
-	db, err := sql.Open(driver, dsn)
+	db, err := open(rawURL)
 	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+func openMySQL(rawURL string) (*sql.DB, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	config := mysql.NewConfig()
+	config.User = u.User.Username()
+	config.Passwd, _ = u.User.Password()
+	config.Net, config.Addr = "tcp", u.Host
+	config.DBName = strings.TrimPrefix(u.Path, "/")
+	config.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
 }
 
 func connect(t *testing.T, rawURL string) *sql.Conn {
