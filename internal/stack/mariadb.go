@@ -1,15 +1,21 @@
 package stack
 
-import "context"
+import (
+	"context"
+	"path/filepath"
+)
+
+// oldestMariaDB is the oldest version that is still maintained.
+const oldestMariaDB = "10.11"
 
 func newMariaDB(ctx context.Context) (*mysqlFamily, error) {
-	programs, err := findMariaDB(ctx)
+	server, version, err := findMySQLFamily(ctx, "mariadb", "mariadbd", oldestMariaDB)
 	if err != nil {
 		return nil, err
 	}
 	return newMySQLFamily(variant{
 		scheme:   "mariadb",
-		programs: programs,
+		programs: mysqlPrograms{server: server, initialize: mariaDBInitialize(server), version: version},
 
 		initializeArgs: []string{
 			"--auth-root-authentication-method=normal",
@@ -54,4 +60,15 @@ func newMariaDB(ctx context.Context) (*mysqlFamily, error) {
 		committedQuery: "SELECT @@GLOBAL.gtid_binlog_pos",
 		reachedQuery:   "SELECT MASTER_GTID_WAIT(?, 0) = 0",
 	})
+}
+
+// mariaDBInitialize returns the program that makes data for a server. Packages that
+// keep servers in a folder of their own have it among the programs for everybody.
+func mariaDBInitialize(server string) string {
+	const name = "mariadb-install-db"
+	beside := filepath.Join(filepath.Dir(server), name)
+	if isExecutable(beside) {
+		return beside
+	}
+	return filepath.Join(filepath.Dir(filepath.Dir(server)), "bin", name)
 }

@@ -2,14 +2,17 @@ package stack
 
 import "context"
 
+// oldestMySQL is the oldest version that is still maintained.
+const oldestMySQL = "8.4"
+
 func newMySQL(ctx context.Context) (*mysqlFamily, error) {
-	programs, err := findMySQL(ctx)
+	server, version, err := findMySQLFamily(ctx, "mysql", "mysqld", oldestMySQL)
 	if err != nil {
 		return nil, err
 	}
 	return newMySQLFamily(variant{
 		scheme:   "mysql",
-		programs: programs,
+		programs: mysqlPrograms{server: server, initialize: server, version: version},
 
 		initializeArgs: []string{
 			"--initialize-insecure",

@@ -106,14 +106,14 @@ func (m *mysqlFamily) awaitPosition(ctx context.Context, conn *sql.Conn, positio
 	})
 }
 
-// The statements for applying return when that has begun or ended.
-
+// pauseApply has nothing to wait for: the statement returns when applying has ended.
 func (m *mysqlFamily) pauseApply(ctx context.Context, replica *Server) error {
 	return m.steer(ctx, replica, func(conn *sql.Conn) error {
 		return execAll(ctx, conn, "STOP REPLICA SQL_THREAD")
 	})
 }
 
+// resumeApply returns likewise when applying has begun.
 func (m *mysqlFamily) resumeApply(ctx context.Context, replica *Server) error {
 	return m.steer(ctx, replica, func(conn *sql.Conn) error {
 		return execAll(ctx, conn, "START REPLICA SQL_THREAD")

@@ -11,12 +11,6 @@ import (
 	"strings"
 )
 
-// These are the oldest versions that the settings and statements here are for.
-const (
-	oldestMySQL   = "8.4"
-	oldestMariaDB = "10.11"
-)
-
 // mysqlPrograms is an installed MySQL or MariaDB.
 type mysqlPrograms struct {
 	server     string
@@ -24,69 +18,34 @@ type mysqlPrograms struct {
 	version    string
 }
 
-// findMySQL finds the MySQL to run: in the folder that STACK_MYSQL_BIN names or else
-// in $PATH or else where packages or scripts/install put it. What is too old or is
-// MariaDB under MySQL's name is passed over.
-func findMySQL(ctx context.Context) (mysqlPrograms, error) {
+// findMySQLFamily finds the server to run: in the folder that STACK_MYSQL_BIN or
+// STACK_MARIADB_BIN names or else in $PATH or else where packages or scripts/install
+// put it. A server of the other engine and one that is too old are passed over.
+func findMySQLFamily(ctx context.Context, engine, program, oldest string) (server, version string, err error) {
+	chosen := os.Getenv("STACK_" + strings.ToUpper(engine) + "_BIN")
 	var refused error
-	for _, dir := range mysqlDirs("mysql", os.Getenv("STACK_MYSQL_BIN")) {
-		server := filepath.Join(dir, "mysqld")
+	for _, dir := range mysqlDirs(engine, chosen) {
+		server := filepath.Join(dir, program)
 		if !isExecutable(server) {
 			continue
 		}
-		version, product, err := mysqlVersion(ctx, server)
-		if err == nil && product == "mariadb" {
+		version, found, err := mysqlVersion(ctx, server)
+		if err == nil && found != engine {
 			continue
 		}
 		if err == nil {
-			err = checkVersion(server, version, oldestMySQL)
+			err = checkVersion(server, version, oldest)
 		}
 		if err == nil {
-			return mysqlPrograms{server, server, version}, nil
+			return server, version, nil
 		}
 		refused = errors.Join(refused, err)
 	}
-	return mysqlPrograms{}, cmp.Or[error](refused, &MissingError{
-		Engine:  "mysql",
-		Program: filepath.Join(os.Getenv("STACK_MYSQL_BIN"), "mysqld"),
-		Install: "scripts/install mysql (Debian, Ubuntu), dnf install mysql-server (Fedora), brew install mysql (macOS)",
+	return "", "", cmp.Or[error](refused, &MissingError{
+		Engine:  engine,
+		Program: filepath.Join(chosen, program),
+		Install: fmt.Sprintf("scripts/install %s (Debian, Ubuntu), dnf install %[1]s-server (Fedora), brew install %[1]s (macOS)", engine),
 	})
-}
-
-// findMariaDB finds the MariaDB to run, in the same places by STACK_MARIADB_BIN.
-func findMariaDB(ctx context.Context) (mysqlPrograms, error) {
-	var refused error
-	for _, dir := range mysqlDirs("mariadb", os.Getenv("STACK_MARIADB_BIN")) {
-		server := filepath.Join(dir, "mariadbd")
-		initialize := mariaDBInitialize(dir)
-		if !isExecutable(server) || initialize == "" {
-			continue
-		}
-		version, _, err := mysqlVersion(ctx, server)
-		if err == nil {
-			err = checkVersion(server, version, oldestMariaDB)
-		}
-		if err == nil {
-			return mysqlPrograms{server, initialize, version}, nil
-		}
-		refused = errors.Join(refused, err)
-	}
-	return mysqlPrograms{}, cmp.Or[error](refused, &MissingError{
-		Engine:  "mariadb",
-		Program: filepath.Join(os.Getenv("STACK_MARIADB_BIN"), "mariadbd"),
-		Install: "scripts/install mariadb (Debian, Ubuntu), dnf install mariadb-server (Fedora), brew install mariadb (macOS)",
-	})
-}
-
-// mariaDBInitialize finds the program that makes data for the server in dir. Where
-// servers have a folder of their own, it is among the programs for everybody.
-func mariaDBInitialize(dir string) string {
-	for _, dir := range []string{dir, filepath.Join(filepath.Dir(dir), "bin")} {
-		if program := filepath.Join(dir, "mariadb-install-db"); isExecutable(program) {
-			return program
-		}
-	}
-	return ""
 }
 
 // mysqlDirs returns the folders to look in, the best first: chosen alone, if there
@@ -107,9 +66,9 @@ func mysqlDirs(engine, chosen string) []string {
 
 var mysqlVersionPattern = regexp.MustCompile(`Ver (\d[\d.]*)`)
 
-// mysqlVersion asks for the version, as in "mysqld  Ver 9.7.4-2 for Linux" or
+// mysqlVersion asks which version of which engine a server is, as in "mysqld  Ver 9.7.4-2 for Linux" or
 // "mysqld  Ver 10.11.19-MariaDB for Linux".
-func mysqlVersion(ctx context.Context, server string) (version, product string, err error) {
+func mysqlVersion(ctx context.Context, server string) (version, engine string, err error) {
 	out, err := ask(ctx, server, "--no-defaults", "--version")
 	if err != nil {
 		return "", "", err
@@ -118,9 +77,9 @@ func mysqlVersion(ctx context.Context, server string) (version, product string, 
 	if found == nil {
 		return "", "", fmt.Errorf("%s gives no version: %q", server, out)
 	}
-	product = "mysql"
+	engine = "mysql"
 	if strings.Contains(out, "MariaDB") {
-		product = "mariadb"
+		engine = "mariadb"
 	}
-	return found[1], product, nil
+	return found[1], engine, nil
 }
