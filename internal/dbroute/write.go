@@ -86,6 +86,12 @@ type openTx struct {
 
 type txKey struct{ c *Cluster }
 
+type anyTxKey struct{}
+
+// InTx reports whether ctx is one that a Write or a Touch, of whichever
+// cluster, gave to its function. What is read with it may be seen by nobody else.
+func InTx(ctx context.Context) bool { return ctx.Value(anyTxKey{}) != nil }
+
 func (c *Cluster) openTx(ctx context.Context) *openTx {
 	open, _ := ctx.Value(txKey{c}).(*openTx)
 	return open
@@ -215,7 +221,8 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	// is what counts.
 	defer tx.Rollback()
 	open.tx = &Tx{tx: tx, engine: c.engine, rebinder: &c.rebinder}
-	if err := open.run(context.WithValue(ctx, txKey{c}, open), fn); err != nil {
+	inTx := context.WithValue(context.WithValue(ctx, anyTxKey{}, true), txKey{c}, open)
+	if err := open.run(inTx, fn); err != nil {
 		return c.explain(ctx, c.primary, err)
 	}
 	if !followClient() {

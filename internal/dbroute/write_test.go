@@ -217,3 +217,20 @@ func TestCommitHookHasAConnection(t *testing.T) {
 		}
 	})
 }
+
+func TestInTxKnowsTransactionsOfEveryCluster(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		outside, _ := e.request(dbroute.Marker{})
+		for name, write := range map[string]func(context.Context, string, func(context.Context, *dbroute.Tx) error) error{
+			"write": e.Write, "touch": e.Touch, "touch of another": e.PrimaryOnly("other").Touch,
+		} {
+			stacktest.Must(t, write(outside, name, func(ctx context.Context, _ *dbroute.Tx) error {
+				if !dbroute.InTx(ctx) || dbroute.InTx(outside) {
+					t.Errorf("%s: inside %v, outside %v", name, dbroute.InTx(ctx), dbroute.InTx(outside))
+				}
+				return nil
+			}))
+		}
+	})
+}
