@@ -1,0 +1,16 @@
+package cache
+
+import (
+	"fmt"
+
+	"freshread/internal/dbroute"
+)
+
+// CleanUpOnce is one round of CleanUp.
+var CleanUpOnce = cleanUp
+
+// HitSQL is the statement of Limiter.Hit.
+var HitSQL = hitSQL
+
+// FindSQL is the statement of a look-up of one entry.
+func FindSQL(e dbroute.Engine) string { return fmt.Sprintf(newStatements(e).findSQL, "?") }

@@ -1,0 +1,152 @@
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"time"
+
+	"freshread/internal/dbroute"
+)
+
+// Limiter keeps one limit, for each subject by itself: an address, an account.
+// Any number of processes share it, since its state is a row of the primary, and
+// its times are the database's.
+//
+// It is a leaky bucket, as the generic cell rate algorithm (GCRA) keeps it: free_at
+// is when the subject has all its hits back. An allowed hit moves it on by one
+// interval; a hit is allowed if that does not take it further than Per from now.
+//
+//   - A subject can have Hits at once and no more, whenever. A fixed window gives
+//     twice that to whoever comes at its edge, and everything back at its end, for
+//     which scripts wait. A sliding window without such edges needs the time of each
+//     hit, or guesses.
+//   - It is one number, so that counting and deciding are one statement.
+//   - When the next hit is allowed is exact, and a denied hit does not put it off:
+//     who is told to come back in six seconds, and asks twice meanwhile, may come
+//     back in six seconds.
+//
+// As with a fixed window, twice Hits may come within one Per: all at its beginning,
+// and as many again, evenly, as they come back.
+type Limiter struct {
+	name             string
+	limit            Limit
+	cluster          *dbroute.Cluster
+	hitSQL, usageSQL string
+}
+
+var limitName = regexp.MustCompile(`^[a-z-]{1,40}$`)
+
+// NewLimiter returns a limiter on a cluster without replicas; see OpenCluster. The
+// name tells limits apart: lower-case letters and hyphens.
+func NewLimiter(cluster *dbroute.Cluster, name string, limit Limit) (*Limiter, error) {
+	if !limitName.MatchString(name) {
+		return nil, fmt.Errorf("limiter %q: want a name of lower-case letters and hyphens", name)
+	}
+	if err := limit.check(); err != nil {
+		return nil, fmt.Errorf("limiter %s: %w", name, err)
+	}
+	if n := cluster.Replicas(); n > 0 {
+		return nil, fmt.Errorf("limiter %s: cluster %s has %d replicas: want one that has none", name, cluster.Name(), n)
+	}
+	return &Limiter{
+		name: name, limit: limit, cluster: cluster, hitSQL: hitSQL(cluster.Engine()),
+		usageSQL: dialect(cluster.Engine(), `SELECT coalesce(max(free_at - {now}), 0) FROM rate_limits WHERE name = ? AND free_at > {now}`),
+	}, nil
+}
+
+// hitSQL counts a hit and returns in how many microseconds it would be allowed; 0
+// if it was. The row is locked from the first look at it to the commit, and the new
+// free_at and the answer are made from the same old one. MySQL has no RETURNING:
+// there the answer is what LAST_INSERT_ID has been given.
+//
+// Assignments run from left to right on MySQL and MariaDB, so retry_in has to come
+// before the free_at that it is made from.
+func hitSQL(e dbroute.Engine) string {
+	retryIn := `greatest(rate_limits.free_at - {now} - ?, 0)`
+	return dialect(e, `
+		INSERT INTO rate_limits (name, free_at, retry_in) VALUES (?, {now} + ?, 0)
+		{or update}
+			retry_in = `+dbroute.PerEngine{
+		Postgres: retryIn, MySQL: `LAST_INSERT_ID(` + retryIn + `)`, MariaDB: retryIn,
+	}.For(e)+`,
+			free_at = CASE WHEN rate_limits.free_at - {now} > ? THEN rate_limits.free_at
+			               ELSE greatest(rate_limits.free_at, {now}) + ? END`+dbroute.PerEngine{
+		Postgres: ` RETURNING retry_in`, MariaDB: ` RETURNING retry_in`,
+	}.For(e))
+}
+
+// LimitedError is a hit that was not allowed.
+type LimitedError struct {
+	Limit string // its name
+	After time.Duration
+}
+
+func (e *LimitedError) Error() string {
+	return fmt.Sprintf("limit %s: allowed again in %v", e.Limit, e.After)
+}
+
+// RetryAfter is when the next hit will be allowed, if nobody else is faster.
+func (e *LimitedError) RetryAfter() time.Duration { return e.After }
+
+// Hit counts one hit of a subject, or returns a LimitedError. On any other error
+// the hit may or may not have been counted, and must not be allowed.
+func (l *Limiter) Hit(ctx context.Context, subject string) error {
+	ctx, cancel := context.WithTimeout(ctx, l.cluster.Config().CommitTimeout)
+	defer cancel()
+	interval, spare := l.limit.interval().Microseconds(), l.limit.spare().Microseconds()
+	var retryIn int64 // in microseconds
+	err := l.cluster.Touch(ctx, "limits."+l.name, func(ctx context.Context, tx *dbroute.Tx) error {
+		args := []any{l.row(subject), interval, spare, spare, interval}
+		if l.cluster.Engine() != dbroute.MySQL {
+			return tx.QueryRowContext(ctx, l.hitSQL, args...).Scan(&retryIn)
+		}
+		result, err := tx.ExecContext(ctx, l.hitSQL, args...)
+		if err == nil {
+			retryIn, err = result.LastInsertId()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case retryIn > 0:
+		return &LimitedError{Limit: l.name, After: time.Duration(retryIn) * time.Microsecond}
+	}
+	return nil
+}
+
+// Usage is how much of a limit a subject has used.
+type Usage struct {
+	Used   int           // hits that have yet to come back
+	NextIn time.Duration // until one of them does; 0 if none is to come
+	AllIn  time.Duration // until the last one does
+}
+
+// Usage looks, and counts nothing.
+func (l *Limiter) Usage(ctx context.Context, subject string) (u Usage, err error) {
+	var allIn int64 // in microseconds
+	err = l.cluster.Read(ctx, "limits."+l.name, func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, l.usageSQL, l.row(subject)).Scan(&allIn)
+	})
+	if err != nil || allIn == 0 {
+		return u, err
+	}
+	u.AllIn = time.Duration(allIn) * time.Microsecond
+	u.Used = int((u.AllIn + l.limit.interval() - 1) / l.limit.interval())
+	u.NextIn = u.AllIn - l.limit.interval()*time.Duration(u.Used-1)
+	return u, nil
+}
+
+// Name and Limit are what the limiter was made with.
+func (l *Limiter) Name() string { return l.name }
+func (l *Limiter) Limit() Limit { return l.limit }
+
+// row is the key of a subject's row. Subjects are hashed: what somebody typed may
+// be long or no text, and who tried what need not be kept.
+func (l *Limiter) row(subject string) string {
+	sum := sha256.Sum256([]byte(subject))
+	return l.name + ":" + hex.EncodeToString(sum[:])
+}
