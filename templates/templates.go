@@ -87,6 +87,13 @@ type Field struct {
 type Reads struct {
 	Guard    []Access // what says whether the session is valid; not part of the page
 	Accesses []Access
+	Beside   []ClusterReads // what other clusters were asked, such as the cache; not part of the page's state
+}
+
+// ClusterReads are the accesses of one cluster.
+type ClusterReads struct {
+	Cluster  string
+	Accesses []Access
 }
 
 // Access is one read or write.
@@ -131,12 +138,29 @@ var Funcs = template.FuncMap{
 	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"paragraphs": func(text string) []string { return strings.Split(text, "\n\n") },
+	"inWords":    InWords,
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
 			return "1 " + one
 		}
 		return fmt.Sprintf("%d %s", n, many)
 	},
+}
+
+// InWords is how long one has to wait, rounded up so that nobody comes too early.
+func InWords(d time.Duration) string {
+	size, unit := time.Second, "second"
+	switch {
+	case d > 90*time.Minute:
+		size, unit = time.Hour, "hour"
+	case d > 90*time.Second:
+		size, unit = time.Minute, "minute"
+	}
+	n := (d + size - 1) / size
+	if n != 1 {
+		unit += "s"
+	}
+	return fmt.Sprintf("%d %s", n, unit)
 }
 
 // Assets returns the function asset, which gives the URL of a file in static/

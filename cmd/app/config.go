@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"reflect"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/site"
 	"freshread/internal/web"
@@ -45,6 +47,10 @@ type config struct {
 	ShowReads      bool          `env:"SHOW_READS" envDefault:"false"`
 	LogFormat      logFormat     `env:"LOG_FORMAT" envDefault:"json"`
 	LogLevel       slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
+
+	site.Limits
+	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES"`
+	CacheConns     int            `env:"CACHE_MAX_OPEN_CONNS" envDefault:"5"`
 }
 
 // loadServeConfig is loadConfig for what sets cookies.
@@ -57,7 +63,7 @@ func loadServeConfig() (*config, error) {
 }
 
 func loadConfig() (*config, error) {
-	var cfg config
+	cfg := config{Limits: site.DefaultLimits}
 	if err := env.Parse(&cfg); err != nil {
 		return nil, nameVariables(err)
 	}
@@ -74,8 +80,16 @@ func loadConfig() (*config, error) {
 	if cfg.MaxReplicaLag < 0 {
 		wrong = append(wrong, fmt.Errorf("MAX_REPLICA_LAG: %v: want 0 or more", cfg.MaxReplicaLag))
 	}
-	if cfg.MaxOpenConns < 1 {
-		wrong = append(wrong, fmt.Errorf("DATABASE_MAX_OPEN_CONNS: %d: want at least 1", cfg.MaxOpenConns))
+	for _, n := range []struct {
+		variable string
+		value    int
+	}{{"DATABASE_MAX_OPEN_CONNS", cfg.MaxOpenConns}, {"CACHE_MAX_OPEN_CONNS", cfg.CacheConns}} {
+		if n.value < 1 {
+			wrong = append(wrong, fmt.Errorf("%s: %d: want at least 1", n.variable, n.value))
+		}
+	}
+	if cfg.ClusterName == cache.ClusterName {
+		wrong = append(wrong, fmt.Errorf("CLUSTER_NAME: %s is what the cache's own cluster is called", cfg.ClusterName))
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
@@ -151,12 +165,13 @@ func refused(cfg dbroute.Config) string {
 	return "DATABASE_REPLICA_URLS"
 }
 
-func (c *config) newSite(cluster *dbroute.Cluster, log *slog.Logger, done <-chan struct{}) (*site.Site, error) {
+func (c *config) newSite(cluster, cacheCluster *dbroute.Cluster, log *slog.Logger, done <-chan struct{}) (*site.Site, error) {
 	return site.New(site.Config{
 		Done:    done,
-		Cluster: cluster, Log: log, Strategy: c.Strategy, Window: c.Window,
+		Cluster: cluster, Cache: cacheCluster, Log: log, Strategy: c.Strategy, Window: c.Window,
 		SessionKeys: c.SessionKeys, SecureCookies: c.SecureCookies,
 		Demo: c.Demo, ShowReads: c.ShowReads,
+		TrustedProxies: c.TrustedProxies, Limits: c.Limits,
 	})
 }
 

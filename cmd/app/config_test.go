@@ -15,6 +15,9 @@ import (
 func variables() []string {
 	var names []string
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[config]()) {
+		if field.Anonymous {
+			continue
+		}
 		name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
 		names = append(names, name)
 	}

@@ -82,7 +82,7 @@ func demo(ctx context.Context, args []string, std streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
 	site, err := site.New(site.Config{
-		Cluster: local.Cluster, Log: f.local.Log, Strategy: f.strategy, Window: f.window,
+		Cluster: local.Cluster, Cache: local.Cache, Log: f.local.Log, Strategy: f.strategy, Window: f.window,
 		Done: ctx.Done(), SessionKeys: newSessionKeys(), Demo: true, ShowReads: true,
 	})
 	if err != nil {

@@ -50,7 +50,7 @@ func runLab(ctx context.Context, args []string, std streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	runner := &lab.Runner{Stack: local.Stack, Cluster: local.Cluster, Log: log, Lag: *delay}
+	runner := &lab.Runner{Stack: local.Stack, Cluster: local.Cluster, Cache: local.Cache, Log: log, Lag: *delay}
 	return runAll(ctx, runner, experiments, *asJSON, std)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/site"
 )
@@ -26,8 +27,13 @@ func routes(_ context.Context, args []string, std streams) error {
 		return err
 	}
 	defer cluster.Close()
+	cacheCluster, err := cache.OpenCluster(cluster.Config(), cache.DefaultConns)
+	if err != nil {
+		return err
+	}
+	defer cacheCluster.Close()
 	site, err := site.New(site.Config{
-		Cluster: cluster, Log: slog.New(slog.DiscardHandler), Strategy: strategy, SessionKeys: newSessionKeys(),
+		Cluster: cluster, Cache: cacheCluster, Log: slog.New(slog.DiscardHandler), Strategy: strategy, SessionKeys: newSessionKeys(),
 	})
 	if err != nil {
 		return err

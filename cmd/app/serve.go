@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/status"
 	"freshread/migrations"
@@ -42,6 +43,11 @@ func serve(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	defer cluster.Close()
+	cacheCluster, err := cache.OpenCluster(cluster.Config(), cfg.CacheConns)
+	if err != nil {
+		return err
+	}
+	defer cacheCluster.Close()
 	pending, err := migrations.Pending(ctx, cluster, log)
 	if err != nil {
 		return err
@@ -49,7 +55,7 @@ func serve(ctx context.Context, args []string, std streams) error {
 	if pending {
 		return errors.New("the primary's schema is not up to date: run app migrate first")
 	}
-	site, err := cfg.newSite(cluster, log, ctx.Done())
+	site, err := cfg.newSite(cluster, cacheCluster, log, ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -61,19 +67,21 @@ func serve(ctx context.Context, args []string, std streams) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveOn(ctx, listener, site, log) })
 	group.Go(func() error { cluster.Watch(ctx); return nil })
+	group.Go(func() error { cacheCluster.Watch(ctx); return nil })
+	group.Go(func() error { cache.CleanUp(ctx, cacheCluster, log); return nil })
 	if cfg.MetricsAddr != "" {
-		group.Go(func() error { return serveMetrics(ctx, cfg.MetricsAddr, cluster, log) })
+		group.Go(func() error { return serveMetrics(ctx, cfg.MetricsAddr, log, cluster, cacheCluster) })
 	}
 	return group.Wait()
 }
 
-func serveMetrics(ctx context.Context, addr string, cluster *dbroute.Cluster, log *slog.Logger) error {
+func serveMetrics(ctx context.Context, addr string, log *slog.Logger, clusters ...*dbroute.Cluster) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("METRICS_ADDR: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", status.Metrics(cluster))
+	mux.Handle("GET /metrics", status.Metrics(clusters...))
 	return serveOn(ctx, listener, mux, log)
 }
 

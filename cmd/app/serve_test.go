@@ -67,7 +67,7 @@ func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
 func TestMigrateThenServe(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		env, servers, _ := configured(t, engine)
-		for _, want := range []string{"applied 00001_posts.sql\napplied 00002_people.sql\n", "nothing to do\n"} {
+		for _, want := range []string{"applied 00001_posts.sql\napplied 00002_people.sql\napplied 00003_cache.sql\n", "nothing to do\n"} {
 			if stdout, _ := runs(t, env, 0, "migrate"); stdout != want {
 				t.Errorf("migrate prints %q, want %q", stdout, want)
 			}
@@ -119,6 +119,32 @@ func TestMarkerCountsInEveryProcess(t *testing.T) {
 		visitor.site = "http://" + second.serving(t)
 		if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
 			t.Errorf("the other process shows %+v, want %+v", got, want)
+		}
+	})
+}
+
+// So is what one has counted. No cookies, and a replica that sees nothing.
+func TestLimitHoldsOverProcesses(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, servers, _ := configured(t, engine)
+		runs(t, env, 0, "migrate")
+		stacktest.Applied(t, servers)
+		stacktest.Pause(t, servers)
+		env = env.with(environment{"LIMIT_LOGIN_ADDRESS": "3/1m"})
+		var sites []string
+		for range 2 {
+			sites = append(sites, "http://"+start(t, env, "serve").serving(t))
+		}
+		answers := map[int]int{}
+		for i := range 16 {
+			email := fmt.Sprintf("somebody%d@example.com", i)
+			response, err := http.PostForm(sites[i%2]+"/login", url.Values{"email": {email}, "password": {"a guess"}})
+			stacktest.Must(t, err)
+			response.Body.Close()
+			answers[response.StatusCode]++
+		}
+		if answers[http.StatusUnprocessableEntity] != 3 || answers[http.StatusTooManyRequests] != 13 {
+			t.Errorf("of 16 log-ins against 3 the answers are %v", answers)
 		}
 	})
 }
@@ -251,6 +277,10 @@ func TestServeNamesTheVariableThatIsWrong(t *testing.T) {
 		{"CHECK_TIMEOUT", "0s", "want more than 0"},
 		{"COMMIT_TIMEOUT", "-1s", "want more than 0"},
 		{"READ_STRATEGY", "maybe", "want commit, window or none"},
+		{"CACHE_MAX_OPEN_CONNS", "0", "want at least 1"},
+		{"CLUSTER_NAME", "cache", "cache is what the cache's own cluster is called"},
+		{"LIMIT_LOGIN_ACCOUNT", "10", `"10": want hits and a time, as in 10/1m`},
+		{"TRUSTED_PROXIES", "10.0.0.1", "no '/'"},
 		{"READ_WINDOW", "soon", "invalid duration"},
 		{"READ_WINDOW", "0s", "want more than 0"},
 		{"SESSION_KEYS", "", "should not be empty"},

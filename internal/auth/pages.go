@@ -16,6 +16,7 @@ type Pages struct {
 	store     *Store
 	cookies   *Cookies
 	passwords *Passwords
+	limits    *Limits
 	html      *web.Renderer
 	demo      Demo
 }
@@ -34,8 +35,8 @@ type DemoAccount struct {
 }
 
 // NewPages returns the pages of auth.
-func NewPages(store *Store, cookies *Cookies, passwords *Passwords, html *web.Renderer, demo Demo) *Pages {
-	return &Pages{store, cookies, passwords, html, demo}
+func NewPages(store *Store, cookies *Cookies, passwords *Passwords, limits *Limits, html *web.Renderer, demo Demo) *Pages {
+	return &Pages{store, cookies, passwords, limits, html, demo}
 }
 
 // Register adds the routes. The guard, the strategy and Load must be in the
@@ -83,6 +84,9 @@ func (p *Pages) signUp(c echo.Context) error {
 		return p.signUpPage(c, http.StatusUnprocessableEntity, form)
 	}
 	ctx := c.Request().Context()
+	if err := p.limits.SignUp(ctx, web.ClientAddress(c)); err != nil {
+		return web.OnPage(err, "signup", newSignUpPage(form))
+	}
 	hash, err := p.passwords.Hash(ctx, form.password)
 	if err != nil {
 		return err
@@ -125,8 +129,12 @@ func (p *Pages) logIn(c echo.Context) error {
 		return err
 	}
 	form := parseLogIn(fields)
+	ctx := c.Request().Context()
+	if err := p.limits.LogIn(ctx, web.ClientAddress(c), form.Email); err != nil {
+		return web.OnPage(err, "login", p.newLogInPage(form))
+	}
 	login := newSession()
-	err = p.authenticate(c.Request().Context(), form, login)
+	err = p.authenticate(ctx, form, login)
 	switch {
 	case errors.Is(err, ErrWrongPassword):
 		form.Error = "The address or the password is wrong."
@@ -224,7 +232,11 @@ func (p *Pages) updateProfile(c echo.Context) error {
 		return p.html.HTML(c, http.StatusUnprocessableEntity, "profile", page)
 	}
 	u.Name, u.Bio = form.Name, form.Bio
-	if err := p.store.UpdateProfile(c.Request().Context(), u); err != nil {
+	ctx := c.Request().Context()
+	if err = p.limits.Write(ctx, u.ID); err == nil {
+		err = p.store.UpdateProfile(ctx, u)
+	}
+	if err != nil {
 		return web.OnPage(err, "profile", page)
 	}
 	return web.SeeOther(c, "/profile", web.FlashProfile)
@@ -238,6 +250,9 @@ func (p *Pages) changePassword(c echo.Context) error {
 	ctx := c.Request().Context()
 	form := parsePassword(fields)
 	u := Current(ctx)
+	if err := p.limits.Password(ctx, u.Email); err != nil {
+		return web.OnPage(err, "profile", newProfilePage(u, profileOf(u), form))
+	}
 	if form, err = p.checkCurrent(ctx, u.ID, form); err != nil {
 		return err
 	}

@@ -5,15 +5,20 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 )
 
 // Store reads and writes users.
-type Store struct{ db dbroute.Router }
+type Store struct {
+	db    dbroute.Router
+	cache *cache.Cache
+}
 
 // NewStore returns a store on db.
-func NewStore(db dbroute.Router) *Store { return &Store{db} }
+func NewStore(db dbroute.Router, c *cache.Cache) *Store { return &Store{db, c} }
 
 // ByID returns a user, or ErrNotFound.
 func (s *Store) ByID(ctx context.Context, id int64) (User, error) {
@@ -29,6 +34,20 @@ func (s *Store) ByID(ctx context.Context, id int64) (User, error) {
 		return User{}, fmt.Errorf("user %d: %w", id, ErrNotFound)
 	}
 	return u, err
+}
+
+// CountKey is the cache entry of Count.
+const CountKey = "users.Count"
+
+// countLife bounds only what bypasses the store, such as SQL typed by hand.
+const countLife = 10 * time.Minute
+
+// Count returns how many users there are, the primary's number, by way of the cache.
+func (s *Store) Count(ctx context.Context) (int, error) {
+	return cache.Remember(ctx, s.cache, CountKey, countLife, func(ctx context.Context, q dbroute.Querier) (n int, err error) {
+		err = q.QueryRowContext(ctx, `SELECT count(*) FROM users`).Scan(&n)
+		return n, err
+	})
 }
 
 // NewerName says that this store, a primary-only one, has another name for a
@@ -79,7 +98,10 @@ func (s *Store) create(ctx context.Context, u User, hash string, first session) 
 		if err != nil {
 			return err
 		}
-		return first.insert(ctx, tx, id)
+		if err := first.insert(ctx, tx, id); err != nil {
+			return err
+		}
+		return cache.Forget(ctx, tx, CountKey)
 	})
 	if dbroute.IsDuplicateKey(err) {
 		return fmt.Errorf("sign up: %w", ErrEmailTaken)

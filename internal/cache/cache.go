@@ -18,6 +18,9 @@ const (
 	MaxValue = 64 << 10
 )
 
+// ClusterName is the name of the cluster that OpenCluster opens.
+const ClusterName = "cache"
+
 // DefaultConns is enough for one process: what runs here takes no time.
 const DefaultConns = 5
 
@@ -34,7 +37,7 @@ var (
 // from the pages, and a hit in the middle of a transaction none from the pool that
 // the transaction is from.
 func OpenCluster(main dbroute.Config, conns int) (*dbroute.Cluster, error) {
-	main.Name, main.Replicas, main.MaxOpenConns = "cache", nil, conns
+	main.Name, main.Replicas, main.MaxOpenConns = ClusterName, nil, conns
 	return dbroute.Open(main)
 }
 
@@ -166,11 +169,11 @@ func (c *Cache) Increment(ctx context.Context, key string, by int64, life time.D
 // Forget removes entries, in the transaction that changes what they were made of:
 // see the package on why there. It must be a transaction of the database that the
 // entries are in, and Forget the last that it does.
-func (c *Cache) Forget(ctx context.Context, tx *dbroute.Tx, keys ...string) error {
+func Forget(ctx context.Context, tx *dbroute.Tx, keys ...string) error {
 	if err := checkKeys(keys); err != nil || len(keys) == 0 {
 		return err
 	}
-	if err := c.sql.forget(ctx, tx, keys); err != nil {
+	if err := forget(ctx, tx, keys); err != nil {
 		return fmt.Errorf("forget cache entries: %w", err)
 	}
 	return nil

@@ -162,7 +162,7 @@ func TestForget(t *testing.T) {
 		ctx := stacktest.Context(t)
 		forget := func(outcome error) error {
 			return p.main.Write(ctx, "forget", func(ctx context.Context, tx *dbroute.Tx) error {
-				return errors.Join(p.cache.Forget(ctx, tx, "b", "a", "b", "never-there"), outcome)
+				return errors.Join(cache.Forget(ctx, tx, "b", "a", "b", "never-there"), outcome)
 			})
 		}
 		for _, key := range []string{"a", "b", "c"} {

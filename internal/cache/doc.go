@@ -17,7 +17,7 @@ forgets the entry; then the first one stores what it has computed:
 
 Nobody forgets the entry again. Here that cannot happen:
 
-  - Each entry has a version, which [Cache.Forget] replaces. [Remember] takes the
+  - Each entry has a version, which [Forget] replaces. [Remember] takes the
     version before it computes, and stores only if the version is still the same.
   - Forget runs in the transaction that changes what the entry was made of. It
     holds the entry's row until the commit, and Remember waits for that row when it

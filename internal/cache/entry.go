@@ -56,10 +56,9 @@ func values(found map[string]entry) map[string][]byte {
 }
 
 // statements are those on cache_entries, as one engine has them.
-type statements struct{ findSQL, lockSQL, storeSQL, forgetSQL, forgottenRow string }
+type statements struct{ findSQL, lockSQL, storeSQL string }
 
 func newStatements(e dbroute.Engine) statements {
-	forgotten := fmt.Sprintf("{now} + %d", forgottenFor.Microseconds())
 	return statements{
 		findSQL: dialect(e, `
 			SELECT name, version, content, amount, expires_at > {now}
@@ -72,10 +71,6 @@ func newStatements(e dbroute.Engine) statements {
 		storeSQL: dialect(e, `
 			UPDATE cache_entries SET version = ?, content = ?, amount = ?, expires_at = {now} + ?
 			 WHERE name = ? AND version = ?`),
-		forgetSQL: dialect(e, `
-			INSERT INTO cache_entries (name, version, expires_at) VALUES %s
-			{or update} version = ?, content = NULL, amount = NULL, expires_at = `+forgotten),
-		forgottenRow: dialect(e, "(?, ?, "+forgotten+")"),
 	}
 }
 
@@ -121,9 +116,12 @@ const forgottenFor = time.Minute
 
 // forget makes a row where there is none, since its lock is what Remember waits
 // for.
-func (s *statements) forget(ctx context.Context, tx *dbroute.Tx, keys []string) error {
-	rows := newRows(keys, s.forgottenRow)
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(s.forgetSQL, rows.text), append(rows.args, newVersion())...)
+func forget(ctx context.Context, tx *dbroute.Tx, keys []string) error {
+	until := fmt.Sprintf("{now} + %d", forgottenFor.Microseconds())
+	rows := newRows(keys, "(?, ?, "+until+")")
+	_, err := tx.ExecContext(ctx, dialect(tx.Engine(), `
+		INSERT INTO cache_entries (name, version, expires_at) VALUES `+rows.text+`
+		{or update} version = ?, content = NULL, amount = NULL, expires_at = `+until), append(rows.args, newVersion())...)
 	return err
 }
 

@@ -119,7 +119,7 @@ func (p *process) increment(before ...func()) (n int64) {
 		if n, err = readNumber(ctx, tx); err != nil {
 			return err
 		}
-		if err := p.cache.Forget(ctx, tx, number); err != nil {
+		if err := cache.Forget(ctx, tx, number); err != nil {
 			return err
 		}
 		for _, f := range before {

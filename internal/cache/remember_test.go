@@ -90,7 +90,7 @@ func TestChangeThatIsRolledBackForgetsNothing(t *testing.T) {
 		want(t, "the value", reader.remembered(reader.visitor()), 0)
 		err := writer.main.Write(stacktest.Context(t), "increment", func(ctx context.Context, tx *dbroute.Tx) error {
 			_, err := tx.ExecContext(ctx, `UPDATE numbers SET n = n + 1`)
-			if err := errors.Join(err, writer.cache.Forget(ctx, tx, number)); err != nil {
+			if err := errors.Join(err, cache.Forget(ctx, tx, number)); err != nil {
 				return err
 			}
 			reader.holds(number, "0")
@@ -219,7 +219,7 @@ func TestRememberMany(t *testing.T) {
 		wantEqual(t, remember("cc", "none", "a"), map[string]int{"a": 1, "cc": 2})
 		wantEqual(t, remember("a", "bbb", "cc"), map[string]int{"a": 1, "bbb": 3, "cc": 2})
 		stacktest.Must(t, writer.main.Write(stacktest.Context(t), "forget", func(ctx context.Context, tx *dbroute.Tx) error {
-			return writer.cache.Forget(ctx, tx, "a")
+			return cache.Forget(ctx, tx, "a")
 		}))
 		wantEqual(t, remember("a", "bbb", "cc"), map[string]int{"a": 1, "bbb": 3, "cc": 2})
 		wantEqual(t, asked, [][]string{{"cc", "none", "a"}, {"bbb"}, {"a"}})
@@ -258,7 +258,7 @@ func TestRememberInATransactionSeesTheTransaction(t *testing.T) {
 		want(t, "the value", p.remembered(p.visitor()), 0)
 		err := p.main.Write(stacktest.Context(t), "increment", func(ctx context.Context, tx *dbroute.Tx) error {
 			_, err := tx.ExecContext(ctx, `UPDATE numbers SET n = n + 1`)
-			stacktest.Must(t, errors.Join(err, p.cache.Forget(ctx, tx, number)))
+			stacktest.Must(t, errors.Join(err, cache.Forget(ctx, tx, number)))
 			want(t, "the value in the transaction", p.remembered(ctx), 1)
 			return errRollBack
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"freshread/internal/cache"
 	"freshread/internal/lab"
 	"freshread/internal/site"
 	"freshread/internal/stack"
@@ -30,7 +31,10 @@ func newRunner(t *testing.T, engine string) *lab.Runner {
 	t.Cleanup(func() { stacktest.Must(t, cluster.Close()) })
 	_, err = migrations.Up(stacktest.Context(t), cluster, log)
 	stacktest.Must(t, err)
-	return &lab.Runner{Stack: servers, Cluster: cluster, Log: log}
+	cacheCluster, err := cache.OpenCluster(cluster.Config(), cache.DefaultConns)
+	stacktest.Must(t, err)
+	t.Cleanup(func() { stacktest.Must(t, cacheCluster.Close()) })
+	return &lab.Runner{Stack: servers, Cluster: cluster, Cache: cacheCluster, Log: log}
 }
 
 // lateBy is so long that a busy machine has read the page by then. MySQL and
@@ -46,9 +50,10 @@ func lateBy(engine string) time.Duration {
 func run(t *testing.T, runner *lab.Runner, e lab.Experiment) *lab.Result {
 	t.Helper()
 	if e.NeedsLag {
-		lag := lateBy(string(runner.Cluster.Engine()))
-		setDelay(t, runner.Stack, lag)
-		runner = &lab.Runner{Stack: runner.Stack, Cluster: runner.Cluster, Log: runner.Log, Lag: lag}
+		late := *runner
+		late.Lag = lateBy(string(runner.Cluster.Engine()))
+		setDelay(t, runner.Stack, late.Lag)
+		runner = &late
 	}
 	result, err := runner.Run(stacktest.Context(t), e)
 	stacktest.Must(t, err)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/site"
 	"freshread/internal/stack"
@@ -26,6 +28,7 @@ type LocalConfig struct {
 type Local struct {
 	Stack   *stack.Stack
 	Cluster *dbroute.Cluster
+	Cache   *dbroute.Cluster // of the cache and the limits
 
 	stopWatching func()
 }
@@ -51,6 +54,9 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 		return nil, err
 	}
 	if l.Cluster, err = OpenCluster(servers, localDatabase, cfg.Log); err != nil {
+		return nil, err
+	}
+	if l.Cache, err = cache.OpenCluster(l.Cluster.Config(), cache.DefaultConns); err != nil {
 		return nil, err
 	}
 	if _, err := migrations.Up(ctx, l.Cluster, cfg.Log); err != nil {
@@ -81,9 +87,11 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 // watch returns once all replicas are read.
 func (l *Local) watch(ctx context.Context) error {
 	watchCtx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { l.Cluster.Watch(watchCtx); close(ended) }()
-	l.stopWatching = func() { cancel(); <-ended }
+	var watching sync.WaitGroup
+	watching.Go(func() { l.Cluster.Watch(watchCtx) })
+	watching.Go(func() { l.Cache.Watch(watchCtx) })
+	watching.Go(func() { cache.CleanUp(watchCtx, l.Cache, l.Cache.Config().Logger) })
+	l.stopWatching = func() { cancel(); watching.Wait() }
 	for !l.allUp() {
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -106,11 +114,13 @@ func (l *Local) allUp() bool {
 // Close stops the servers and removes their files.
 func (l *Local) Close() error {
 	l.stopWatching()
-	var err error
-	if l.Cluster != nil {
-		err = l.Cluster.Close()
+	var errs []error
+	for _, cluster := range []*dbroute.Cluster{l.Cluster, l.Cache} {
+		if cluster != nil {
+			errs = append(errs, cluster.Close())
+		}
 	}
-	return errors.Join(err, l.Stack.Close())
+	return errors.Join(append(errs, l.Stack.Close())...)
 }
 
 // localCheckTimeout is generous: these servers may share a core with a build.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"freshread/internal/auth"
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/site"
 	"freshread/internal/stack"
@@ -18,6 +19,7 @@ import (
 type Runner struct {
 	Stack   *stack.Stack
 	Cluster *dbroute.Cluster // on a migrated database of Stack
+	Cache   *dbroute.Cluster // of the cache and the limits, on the same
 	Log     *slog.Logger
 	// Lag is the delay of the replicas. If it is 0, Run pauses them instead,
 	// which is faster and leaves nothing to chance.
@@ -120,7 +122,8 @@ type run struct {
 
 func (r *run) open(ctx context.Context, s *runningSide) error {
 	cfg := site.Config{
-		Cluster: r.Cluster, Log: r.Log, ShowReads: true,
+		Cluster: r.Cluster, Cache: r.Cache, Log: r.Log, ShowReads: true,
+		Limits:       site.SameLimits(cache.Limit{Hits: 1000, Per: time.Second}),
 		SessionKeys:  [][]byte{[]byte("the lab's cookies are nobody's secret")},
 		PasswordCost: auth.Cost{Memory: 8, Time: 1, Threads: 1},
 	}

@@ -26,8 +26,15 @@ func (p *Pages) addComment(c echo.Context) error {
 	case form.BodyError != "":
 		return p.showWith(c, http.StatusUnprocessableEntity, form)
 	}
-	post := loaded(c)
-	id, err := p.store.AddComment(c.Request().Context(), post.ID, author.ID, form.Body)
+	post, ctx := loaded(c), c.Request().Context()
+	if err := p.limits.Write(ctx, author.ID); err != nil {
+		page, readErr := p.pageWith(c, form)
+		if readErr != nil {
+			page = newPostPage(c, form)
+		}
+		return web.OnPage(err, "post", page)
+	}
+	id, err := p.store.AddComment(ctx, post.ID, author.ID, form.Body)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return err
@@ -89,7 +96,11 @@ func (p *Pages) updateComment(c echo.Context) error {
 	case form.BodyError != "":
 		return p.html.HTML(c, http.StatusUnprocessableEntity, "comment-form", page)
 	}
-	err = p.store.UpdateComment(c.Request().Context(), editor, postID, id, form.Body)
+	ctx := c.Request().Context()
+	if err := p.limits.Write(ctx, editor.ID); err != nil {
+		return web.OnPage(err, "comment-form", page)
+	}
+	err = p.store.UpdateComment(ctx, editor, postID, id, form.Body)
 	switch {
 	case errors.Is(err, ErrNotYours):
 		return err
@@ -108,7 +119,11 @@ func (p *Pages) deleteComment(c echo.Context) error {
 	if editor.ID == 0 {
 		return web.ErrLogInRequired
 	}
-	if err := p.store.DeleteComment(c.Request().Context(), editor, postID, id); err != nil {
+	ctx := c.Request().Context()
+	if err := p.limits.Write(ctx, editor.ID); err != nil {
+		return err
+	}
+	if err := p.store.DeleteComment(ctx, editor, postID, id); err != nil {
 		return err
 	}
 	return web.SeeOther(c, postPath(postID)+"#comments", web.FlashCommentDeleted)

@@ -14,15 +14,16 @@ import (
 
 // Pages serves the pages of posts and of the people who wrote them.
 type Pages struct {
-	store *Store
-	users *auth.Store
-	html  *web.Renderer
-	check *Check
+	store  *Store
+	users  *auth.Store
+	limits *auth.Limits
+	html   *web.Renderer
+	check  *Check
 }
 
 // NewPages returns pages on store. With a check, stale pages say so.
-func NewPages(store *Store, users *auth.Store, html *web.Renderer, check *Check) *Pages {
-	return &Pages{store, users, html, check}
+func NewPages(store *Store, users *auth.Store, limits *auth.Limits, html *web.Renderer, check *Check) *Pages {
+	return &Pages{store, users, limits, html, check}
 }
 
 // Register adds the routes. The strategy and auth.Load must be in the chain of r
@@ -58,15 +59,26 @@ const (
 
 type homePage struct {
 	templates.Base
-	Posts []Summary
+	Posts  []Summary
+	People int
+	Counts Counts
 }
 
 func (p *Pages) home(c echo.Context) error {
-	list, err := p.store.Newest(c.Request().Context(), 0, postsOnHome)
+	ctx := c.Request().Context()
+	list, err := p.store.Newest(ctx, 0, postsOnHome)
 	if err != nil {
 		return err
 	}
-	page := &homePage{Posts: list}
+	people, err := p.users.Count(ctx)
+	if err != nil {
+		return err
+	}
+	counts, err := p.store.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	page := &homePage{Posts: list, People: people, Counts: counts}
 	page.Title = "Newest posts"
 	return p.html.HTML(c, http.StatusOK, "home", page)
 }
@@ -162,14 +174,22 @@ func (p *Pages) show(c echo.Context) error {
 }
 
 func (p *Pages) showWith(c echo.Context, status int, form commentForm) error {
-	before, err := beforeQuery(c)
+	page, err := p.pageWith(c, form)
 	if err != nil {
 		return err
+	}
+	return p.html.HTML(c, status, "post", page)
+}
+
+func (p *Pages) pageWith(c echo.Context, form commentForm) (*postPage, error) {
+	before, err := beforeQuery(c)
+	if err != nil {
+		return nil, err
 	}
 	page := newPostPage(c, form)
 	page.Comments, err = p.store.Comments(c.Request().Context(), page.Post.ID, before, commentsOn+1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	page.Unread = false
 	if len(page.Comments) > commentsOn {
@@ -177,7 +197,7 @@ func (p *Pages) showWith(c echo.Context, status int, form commentForm) error {
 		page.Earlier = page.Comments[0].ID
 	}
 	page.Stale = p.check.post(c, page.Post)
-	return p.html.HTML(c, status, "post", page)
+	return page, nil
 }
 
 type formPage struct {
@@ -230,7 +250,11 @@ func (p *Pages) create(c echo.Context) error {
 	case !form.valid():
 		return p.html.HTML(c, http.StatusUnprocessableEntity, "post-form", page)
 	}
-	id, err := p.store.Create(c.Request().Context(), author.ID, form.draft())
+	ctx := c.Request().Context()
+	if err := p.limits.Write(ctx, author.ID); err != nil {
+		return web.OnPage(err, "post-form", page)
+	}
+	id, err := p.store.Create(ctx, author.ID, form.draft())
 	if err != nil {
 		return web.OnPage(err, "post-form", page)
 	}
@@ -254,7 +278,11 @@ func (p *Pages) update(c echo.Context) error {
 	case !form.valid():
 		return p.html.HTML(c, http.StatusUnprocessableEntity, "post-form", page)
 	}
-	err = p.store.Update(c.Request().Context(), editor, id, form.draft(), form.Version)
+	ctx := c.Request().Context()
+	if err := p.limits.Write(ctx, editor.ID); err != nil {
+		return web.OnPage(err, "post-form", page)
+	}
+	err = p.store.Update(ctx, editor, id, form.draft(), form.Version)
 	var conflict *ConflictError
 	switch {
 	case errors.As(err, &conflict):
@@ -280,7 +308,11 @@ func (p *Pages) delete(c echo.Context) error {
 	if editor.ID == 0 {
 		return web.ErrLogInRequired
 	}
-	if err := p.store.Delete(c.Request().Context(), editor, id); err != nil {
+	ctx := c.Request().Context()
+	if err := p.limits.Write(ctx, editor.ID); err != nil {
+		return err
+	}
+	if err := p.store.Delete(ctx, editor, id); err != nil {
 		return err
 	}
 	return web.SeeOther(c, "/posts", web.FlashPostDeleted)

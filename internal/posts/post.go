@@ -28,7 +28,7 @@ func (p Post) Edited() bool { return p.Version > 1 }
 // Summary is a post as lists show it.
 type Summary struct {
 	Post
-	Comments int
+	Tally
 }
 
 // excerptLength is about two lines of a list, in characters.

@@ -9,15 +9,19 @@ import (
 	"slices"
 
 	"freshread/internal/auth"
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 )
 
 // Store reads and writes posts. It does not know which server it reads: the
 // context says.
-type Store struct{ db dbroute.Router }
+type Store struct {
+	db    dbroute.Router
+	cache *cache.Cache
+}
 
 // NewStore returns a store on db.
-func NewStore(db dbroute.Router) *Store { return &Store{db} }
+func NewStore(db dbroute.Router, c *cache.Cache) *Store { return &Store{db, c} }
 
 // ByID returns a post, or ErrNotFound.
 func (s *Store) ByID(ctx context.Context, id int64) (Post, error) {
@@ -37,8 +41,7 @@ func (s *Store) ByID(ctx context.Context, id int64) (Post, error) {
 
 // summaries selects what lists show; a condition, an order and a limit follow.
 const summaries = `
-	SELECT p.id, coalesce(p.author_id, 0), coalesce(u.name, ''), p.title, p.body, p.version, p.created_at, p.updated_at,
-	       (SELECT count(*) FROM comments c WHERE c.post_id = p.id)
+	SELECT p.id, coalesce(p.author_id, 0), coalesce(u.name, ''), p.title, p.body, p.version, p.created_at, p.updated_at
 	  FROM posts p LEFT JOIN users u ON u.id = p.author_id`
 
 // Newest returns at most limit posts, newest first: those with a lower id than
@@ -61,11 +64,14 @@ func (s *Store) list(ctx context.Context, name, query string, args ...any) ([]Su
 			return err
 		}
 		list, err = collect(rows, func(p *Summary) []any {
-			return []any{&p.ID, &p.AuthorID, &p.Author, &p.Title, &p.Body, &p.Version, &p.CreatedAt, &p.UpdatedAt, &p.Comments}
+			return []any{&p.ID, &p.AuthorID, &p.Author, &p.Title, &p.Body, &p.Version, &p.CreatedAt, &p.UpdatedAt}
 		})
 		return err
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, s.addTallies(ctx, list)
 }
 
 // Comments returns the latest comments on a post, at most limit, oldest first:
@@ -95,7 +101,10 @@ func (s *Store) Comments(ctx context.Context, postID, before int64, limit int) (
 func (s *Store) Create(ctx context.Context, authorID int64, d Draft) (id int64, err error) {
 	err = s.db.Write(ctx, "posts.Create", func(ctx context.Context, tx *dbroute.Tx) error {
 		id, err = tx.InsertID(ctx, `INSERT INTO posts (author_id, title, body) VALUES (?, ?, ?)`, authorID, d.Title, d.Body)
-		return err
+		if err != nil {
+			return err
+		}
+		return cache.Forget(ctx, tx, CountsKey)
 	})
 	return id, err
 }
@@ -112,8 +121,11 @@ func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft,
 			UPDATE posts
 			   SET title = ?, body = ?, version = version + 1, updated_at = CURRENT_TIMESTAMP(6)
 			 WHERE id = ? AND (version = ? OR ? = 0)`, d.Title, d.Body, id, version, version))
-		if err != nil || saved {
+		switch {
+		case err != nil:
 			return err
+		case saved:
+			return cache.Forget(ctx, tx, tallyKey(id))
 		}
 		current, err := s.ByID(ctx, id)
 		if err != nil {
@@ -129,8 +141,10 @@ func (s *Store) Delete(ctx context.Context, editor auth.User, id int64) error {
 		if err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0) FROM posts WHERE id = ? FOR UPDATE`, id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id)
-		return err
+		if _, err := tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id); err != nil {
+			return err
+		}
+		return cache.Forget(ctx, tx, tallyKey(id), CountsKey)
 	})
 }
 
@@ -162,7 +176,10 @@ func (s *Store) AddComment(ctx context.Context, postID, authorID int64, body str
 			return err
 		}
 		id, err = tx.InsertID(ctx, `INSERT INTO comments (post_id, author_id, body) VALUES (?, ?, ?)`, postID, authorID, body)
-		return err
+		if err != nil {
+			return err
+		}
+		return cache.Forget(ctx, tx, tallyKey(postID), CountsKey)
 	})
 	return id, err
 }
@@ -200,8 +217,10 @@ func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id 
 		if err := lockOwnComment(ctx, tx, editor, postID, id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM comments WHERE id = ?`, id)
-		return err
+		if _, err := tx.ExecContext(ctx, `DELETE FROM comments WHERE id = ?`, id); err != nil {
+			return err
+		}
+		return cache.Forget(ctx, tx, tallyKey(postID), CountsKey)
 	})
 }
 

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"freshread/internal/auth"
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/posts"
 )
 
 //go:embed seed.json
@@ -74,7 +76,10 @@ func Seed(ctx context.Context, cluster *dbroute.Cluster) error {
 		if people > 0 {
 			return nil
 		}
-		return s.insert(ctx, tx, hash, time.Now())
+		if err := s.insert(ctx, tx, hash, time.Now()); err != nil {
+			return err
+		}
+		return cache.Forget(ctx, tx, auth.CountKey, posts.CountsKey)
 	})
 }
 

@@ -3,12 +3,15 @@
 package site
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"freshread/internal/auth"
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/posts"
 	"freshread/internal/status"
@@ -45,6 +48,7 @@ func (s Strategy) MarshalText() ([]byte, error) { return []byte(s), nil }
 // Config is what a site needs.
 type Config struct {
 	Cluster       *dbroute.Cluster
+	Cache         *dbroute.Cluster // of the cache and the limits; see cache.OpenCluster
 	Log           *slog.Logger
 	Strategy      Strategy      // Commit if empty
 	Window        time.Duration // for the strategy window; DefaultWindow if zero
@@ -56,6 +60,11 @@ type Config struct {
 	// PasswordCost is what a password hash takes; auth.DefaultCost if zero.
 	PasswordCost auth.Cost
 
+	// Limits are DefaultLimits where they are zero.
+	Limits Limits
+	// TrustedProxies are those whose X-Forwarded-For says where a client comes from.
+	TrustedProxies []netip.Prefix
+
 	// Others are further clusters of the program, for /cluster and /metrics.
 	Others []*dbroute.Cluster
 	// Done ends live pages when the site stops; never if nil.
@@ -63,6 +72,10 @@ type Config struct {
 
 	// Router is what the stores read and write through; Cluster if nil.
 	Router dbroute.Router
+	// Refill is what the cache computes through; see cache.Config.
+	Refill dbroute.Router
+	// Limiter makes what is asked of a limiter; the limiter itself if nil.
+	Limiter func(*cache.Limiter) web.Limiter
 	// BeforeLoad and AfterLoad run around the loading of the entity that a
 	// route names, inside the strategy.
 	BeforeLoad, AfterLoad []web.Middleware
@@ -76,6 +89,9 @@ type Site struct {
 
 // New wires a site. It does not connect to the database.
 func New(cfg Config) (*Site, error) {
+	if cfg.Cache == nil {
+		return nil, errors.New("site: no cluster for the cache: cache.OpenCluster opens one")
+	}
 	if cfg.Router == nil {
 		cfg.Router = cfg.Cluster
 	}
@@ -106,26 +122,40 @@ func New(cfg Config) (*Site, error) {
 	html, err := web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
 		Demo: cfg.Demo, ShowReads: cfg.ShowReads, Strategy: string(cfg.Strategy), Window: cfg.Window,
 		NoCommitIDs: cfg.Cluster.Config().NoCommitIDs != "",
+	}, cfg.Cache)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	cached, err := cache.New(cache.Config{
+		Cluster: cfg.Cache, Data: cfg.Router, Refill: cfg.Refill, Log: cfg.Log,
+		// What a page has shown must not be unseen on the next, and the cache's numbers
+		// are ahead of the replica's.
+		Off: cfg.Cluster.Config().Monotonic,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	e := web.NewEcho(cfg.Log, cfg.Cluster, html, cfg.SecureCookies)
+	limits, shownLimits, err := cfg.newLimits()
+	if err != nil {
+		return nil, err
+	}
+	e := web.NewEcho(cfg.Log, cfg.Cluster, html, cfg.SecureCookies, cfg.TrustedProxies...)
 	routes := web.NewRoutes(e)
 	guard := auth.NewGuard(cfg.Cluster, cookies, cfg.Log)
-	users := auth.NewStore(cfg.Router)
-	demo, check := cfg.demo()
+	users := auth.NewStore(cfg.Router, cached)
+	demo, check := cfg.demo(cached)
 
 	// The order is the point: the strategy decides before anything is loaded.
 	pages := routes.
-		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads), cfg.strategy(routes, markers)).
+		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads, cfg.Cache), cfg.strategy(routes, markers)).
 		With(cfg.BeforeLoad...).
 		With(guard.Load(users))
-	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), html, demo).Register(pages)
-	posts.NewPages(posts.NewStore(cfg.Router), users, html, check).Register(pages, cfg.AfterLoad...)
+	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), limits, html, demo).Register(pages)
+	posts.NewPages(posts.NewStore(cfg.Router, cached), users, limits, html, check).Register(pages, cfg.AfterLoad...)
 	status.NewPages(status.Config{
-		Clusters: append([]*dbroute.Cluster{cfg.Cluster}, cfg.Others...),
+		Clusters: append([]*dbroute.Cluster{cfg.Cluster, cfg.Cache}, cfg.Others...),
 		Window:   cfg.Window, Public: cfg.Demo, Done: cfg.Done,
+		Limits: shownLimits,
 	}, html).Register(pages)
 
 	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
@@ -142,13 +172,13 @@ func (cfg *Config) strategy(routes *web.Routes, markers *web.Markers) web.Middle
 }
 
 // demo returns what a site that is there to be tried out has on top.
-func (cfg *Config) demo() (auth.Demo, *posts.Check) {
+func (cfg *Config) demo(cached *cache.Cache) (auth.Demo, *posts.Check) {
 	if !cfg.Demo {
 		return auth.Demo{}, nil
 	}
 	primary := cfg.Cluster.PrimaryOnly("check")
-	users := auth.NewStore(primary)
-	return auth.Demo{Accounts: demoAccounts(), Check: users}, posts.NewCheck(posts.NewStore(primary), users)
+	users := auth.NewStore(primary, cached)
+	return auth.Demo{Accounts: demoAccounts(), Check: users}, posts.NewCheck(posts.NewStore(primary, cached), users)
 }
 
 // ServeHTTP makes Site an http.Handler.

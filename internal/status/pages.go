@@ -1,5 +1,5 @@
 // Package status shows what the servers are doing: the page /cluster, live, and
-// /metrics.
+// /metrics; and /limits, what the limits have counted of whoever looks.
 package status
 
 import (
@@ -20,10 +20,11 @@ type Config struct {
 	Clusters []*dbroute.Cluster
 	Window   time.Duration // READ_WINDOW, which should be longer than any lag
 	Public   bool          // for everybody, not only for admins
+	Limits   []Limit
 	Done     <-chan struct{}
 }
 
-// Pages serves /cluster and /metrics.
+// Pages serves /cluster, /metrics and /limits.
 type Pages struct {
 	cfg     Config
 	html    *web.Renderer
@@ -37,6 +38,7 @@ func NewPages(cfg Config, html *web.Renderer) *Pages {
 
 // Register adds the routes. auth.Load must be in the chain of r already.
 func (p *Pages) Register(r *web.Routes) {
+	r.GET("/limits", p.limits)
 	r = r.With(p.visible())
 	r.GET("/cluster", p.show)
 	r.GET("/cluster/events", p.events)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/PuerkitoBio/goquery"
 
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/site"
 	"freshread/internal/site/sitetest"
@@ -64,8 +66,8 @@ func TestEachClusterHasItsPlaceOnThePage(t *testing.T) {
 		s := sitetest.New(t, engine, demo, func(cfg *site.Config) { cfg.Others = []*dbroute.Cluster{reports} })
 		b := s.Browser()
 		p := b.Get("/cluster").Want(http.StatusOK, "#cluster-main", "main").Want(http.StatusOK, "#cluster-reports", "reports")
-		if n := p.Find("[data-server]").Length(); n != 3 {
-			t.Errorf("%d servers, want 2 of main and 1 of reports", n)
+		if n := p.Find("[data-server]").Length(); n != 4 {
+			t.Errorf("%d servers, want 2 of main, 1 of the cache and 1 of reports", n)
 		}
 		if text := b.Get("/metrics").Text("body"); !strings.Contains(text, `freshread_server_up{cluster="reports"`) {
 			t.Errorf("metrics lack the second cluster:\n%s", text)
@@ -93,7 +95,7 @@ func TestClusterPageIsLive(t *testing.T) {
 			html, name := nextEvent(lines)
 			page, err := goquery.NewDocumentFromReader(strings.NewReader(html))
 			stacktest.Must(t, err)
-			if name != "state" || page.Find("[data-server]").Length() != 2 {
+			if name != "state" || page.Find("[data-server]").Length() != 3 {
 				t.Errorf("event %d is %q: %s", event, name, html)
 			}
 		}
@@ -153,6 +155,40 @@ func TestMetrics(t *testing.T) {
 			if !strings.Contains(text, want) {
 				t.Errorf("metrics lack %s:\n%s", want, text)
 			}
+		}
+	})
+}
+
+func TestLimitsPage(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine, demo, func(cfg *site.Config) {
+			cfg.Limits.LogInByAddress = cache.Limit{Hits: 5, Per: 5 * time.Hour}
+			cfg.Limits.LogInByAccount = cache.Limit{Hits: 2, Per: 2 * time.Hour}
+		})
+		b, visitor := s.User("Mara"), s.Browser()
+		s.Pause()
+		for range 3 {
+			visitor.Post("/login", "email", b.Email, "password", "not the password")
+		}
+		names := func(p *sitetest.Page) (names []string) {
+			p.Find("[data-limit]").Each(func(_ int, l *goquery.Selection) {
+				names = append(names, l.AttrOr("data-limit", "")+" "+l.AttrOr("data-used", ""))
+			})
+			return names
+		}
+		for range 2 { // looking does not count
+			p := visitor.Get("/limits").Want(http.StatusOK, "h1", "Limits").
+				Want(http.StatusOK, "[data-limit=log-in-address] .limit-left", "2 of 5 left").
+				Want(http.StatusOK, "[data-limit=log-in-address] .server", "server 1 primary")
+			if got := names(p); !slices.Equal(got, []string{"log-in-address 3", "sign-up 0"}) {
+				t.Errorf("a visitor sees %q", got)
+			}
+		}
+		p := b.Get("/limits").
+			Want(http.StatusOK, "[data-limit=log-in-account] .limit-left", "0 of 2 left").
+			Want(http.StatusOK, "[data-limit=log-in-account] .hint", "one more in 60 minutes, all in 2 hours server 1 primary")
+		if got := names(p); !slices.Equal(got, []string{"log-in-address 3", "log-in-account 2", "sign-up 0", "writes 0", "tokens 0"}) {
+			t.Errorf("a user sees %q", got)
 		}
 	})
 }

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -98,6 +100,9 @@ func (h *errorHandler) handle(err error, c echo.Context) {
 
 func (h *errorHandler) render(err error, c echo.Context) error {
 	p := h.problem(err)
+	if after, ok := retryAfter(err); ok {
+		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
+	}
 	if wantsJSON(c.Request()) {
 		return problemJSON(c, p)
 	}
@@ -112,7 +117,7 @@ func (h *errorHandler) render(err error, c echo.Context) error {
 	}
 	page := &templates.ErrorPage{Status: p.Status, Text: p.Text}
 	page.Title = p.Title
-	if p.Status >= 500 || p.Status == http.StatusUnauthorized {
+	if p.Status >= 500 || p.Status == http.StatusUnauthorized || p.Status == http.StatusTooManyRequests {
 		page.Again = sentForm(c)
 	}
 	return h.renderer.HTML(c, p.Status, "error", page)
@@ -122,6 +127,9 @@ func (h *errorHandler) problem(err error) Problem {
 	var httpErr *echo.HTTPError
 	if errors.As(err, &httpErr) && httpErr.Code == http.StatusNotFound {
 		err = ErrNotFound // echo's own, for an address without a route
+	}
+	if after, ok := retryAfter(err); ok {
+		return tooOften(after)
 	}
 	for _, known := range problems {
 		if errors.Is(err, known.err) {

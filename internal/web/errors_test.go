@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/PuerkitoBio/goquery"
 	"github.com/labstack/echo/v4"
@@ -53,6 +54,47 @@ func TestErrorsInTheUsersWords(t *testing.T) {
 			}
 			if response.Code != c.status || title != c.title || strings.Contains(body, "secret detail") {
 				t.Errorf("%v as %s: %d %q\n%s", c.err, accept, response.Code, title, body)
+			}
+		}
+	}
+}
+
+type limited time.Duration
+
+func (l limited) Error() string             { return "secret detail" }
+func (l limited) RetryAfter() time.Duration { return time.Duration(l) }
+
+func TestWhatWasTooOftenMayComeAgain(t *testing.T) {
+	e := newEchoAlone(t, slog.New(slog.DiscardHandler))
+	for i, c := range []struct {
+		after         time.Duration
+		header, words string
+	}{
+		{time.Microsecond, "1", "Please try again in 1 second."},
+		{time.Second, "1", "Please try again in 1 second."},
+		{time.Second + 1, "2", "Please try again in 2 seconds."},
+		{90 * time.Second, "90", "Please try again in 90 seconds."},
+		{91 * time.Second, "91", "Please try again in 2 minutes."},
+		{3 * time.Hour, "10800", "Please try again in 3 hours."},
+	} {
+		path := fmt.Sprint("/", i)
+		e.POST(path, func(echo.Context) error { return fmt.Errorf("save: %w", limited(c.after)) })
+		for accept, selector := range map[string]string{"text/html": "section p:nth-of-type(2)", "application/json": "body"} {
+			request := httptest.NewRequest(http.MethodPost, path, strings.NewReader("text=What+I+typed"))
+			request.Header.Set("Accept", accept)
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			response := httptest.NewRecorder()
+			e.ServeHTTP(response, request)
+			page, err := goquery.NewDocumentFromReader(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := page.Find(selector).Text()
+			if response.Code != 429 || response.Header().Get("Retry-After") != c.header || !strings.Contains(text, c.words) || strings.Contains(text, "secret") {
+				t.Errorf("%v as %s: %d, Retry-After %s, %q", c.after, accept, response.Code, response.Header().Get("Retry-After"), text)
+			}
+			if kept := page.Find("textarea").Text(); accept == "text/html" && kept != "What I typed" {
+				t.Errorf("what was typed is %q", kept)
 			}
 		}
 	}

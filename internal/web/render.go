@@ -18,13 +18,16 @@ import (
 // broken one stops the program and not a request.
 type Renderer struct {
 	cluster *dbroute.Cluster
+	beside  []*dbroute.Cluster
 	site    templates.Site
 	parts   *template.Template
 	pages   map[string]*template.Template
 }
 
-// NewRenderer parses all pages of files. What is in site is on every page.
-func NewRenderer(cluster *dbroute.Cluster, files fs.FS, site templates.Site) (*Renderer, error) {
+// NewRenderer parses all pages of files. What is in site is on every page. The reads
+// bar shows the accesses of the cluster, and apart from them those of the clusters
+// beside.
+func NewRenderer(cluster *dbroute.Cluster, files fs.FS, site templates.Site, beside ...*dbroute.Cluster) (*Renderer, error) {
 	assets, err := templates.Assets(files)
 	if err != nil {
 		return nil, fmt.Errorf("read assets: %w", err)
@@ -37,7 +40,7 @@ func NewRenderer(cluster *dbroute.Cluster, files fs.FS, site templates.Site) (*R
 	if err != nil {
 		return nil, fmt.Errorf("find pages: %w", err)
 	}
-	r := &Renderer{cluster: cluster, site: site, parts: template.Must(shared.Clone()), pages: map[string]*template.Template{}}
+	r := &Renderer{cluster: cluster, beside: beside, site: site, parts: template.Must(shared.Clone()), pages: map[string]*template.Template{}}
 	for _, path := range paths {
 		page, err := template.Must(shared.Clone()).ParseFS(files, path)
 		if err != nil {
@@ -99,6 +102,11 @@ func (r *Renderer) fill(c echo.Context, base *templates.Base) {
 	base.Reads = &templates.Reads{Guard: shown(guardAccesses(ctx))}
 	if scope := r.cluster.Scope(ctx); scope != nil {
 		base.Reads.Accesses = shown(scope.Accesses())
+	}
+	for _, other := range r.beside {
+		if scope := other.Scope(ctx); scope != nil {
+			base.Reads.Beside = append(base.Reads.Beside, templates.ClusterReads{Cluster: other.Name(), Accesses: shown(scope.Accesses())})
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/netip"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
@@ -19,9 +20,11 @@ import (
 const maxBody = "512K"
 
 // NewEcho returns an echo with what every route of the site shares. With
-// secureCookies, cookies travel over TLS only.
-func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, secureCookies bool) *echo.Echo {
+// secureCookies, cookies travel over TLS only. Trusted proxies say whom they come
+// from.
+func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, secureCookies bool, trustedProxies ...netip.Prefix) *echo.Echo {
 	e := echo.New()
+	e.IPExtractor = addressOf(trustedProxies)
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = (&errorHandler{renderer: renderer, log: log}).handle
 	e.Use(

@@ -18,6 +18,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"freshread/internal/auth"
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/posts"
 	"freshread/internal/site"
@@ -31,6 +32,7 @@ type Site struct {
 	T       *testing.T
 	Servers *stack.Stack
 	Cluster *dbroute.Cluster
+	Cache   *dbroute.Cluster
 	Posts   *posts.Store
 	URL     string
 	config  site.Config
@@ -40,6 +42,9 @@ type Site struct {
 
 // Cheap is a password cost for tests.
 var Cheap = auth.Cost{Memory: 8, Time: 1, Threads: 1}
+
+// hardlyAny is a limit that no test meets unless it sets its own.
+var hardlyAny = cache.Limit{Hits: 1000, Per: time.Second}
 
 // New starts a site that routes by commit ID, on the pair that the package's
 // tests share; change may change its configuration.
@@ -53,7 +58,7 @@ func NewOn(t *testing.T, servers *stack.Stack, change ...func(*site.Config)) *Si
 	t.Helper()
 	s := &Site{T: t, Servers: servers, database: stacktest.Database(t, servers), config: site.Config{
 		Log: slog.New(slog.DiscardHandler), Strategy: site.Commit, ShowReads: true, PasswordCost: Cheap,
-		SessionKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
+		SessionKeys: [][]byte{[]byte(strings.Repeat("k", 32))}, Limits: site.SameLimits(hardlyAny),
 	}}
 	s.openCluster()
 	_, err := migrations.Up(stacktest.Context(t), s.Cluster, s.config.Log)
@@ -78,7 +83,14 @@ func (s *Site) openCluster() {
 	cluster, err := dbroute.Open(cfg)
 	stacktest.Must(s.T, err)
 	s.T.Cleanup(func() { cluster.Close() })
-	s.Cluster, s.Posts, s.config.Cluster = cluster, posts.NewStore(cluster), cluster
+	s.Cluster, s.config.Cluster = cluster, cluster
+	s.Cache, err = cache.OpenCluster(cfg, cache.DefaultConns)
+	stacktest.Must(s.T, err)
+	s.T.Cleanup(func() { s.Cache.Close() })
+	s.config.Cache = s.Cache
+	cached, err := cache.New(cache.Config{Cluster: s.Cache, Data: cluster, Log: s.config.Log})
+	stacktest.Must(s.T, err)
+	s.Posts = posts.NewStore(cluster, cached)
 }
 
 // Watch watches the servers until the test ends, and returns once all replicas
@@ -121,6 +133,20 @@ func (s *Site) Process() string {
 	server := httptest.NewServer(handler)
 	s.T.Cleanup(server.Close)
 	return server.URL
+}
+
+// Monotonic starts a process of the same site that has READ_MONOTONIC=on, and returns
+// its URL.
+func (s *Site) Monotonic() string {
+	s.T.Helper()
+	cfg := s.Cluster.Config()
+	cfg.Monotonic = true
+	cluster, err := dbroute.Open(cfg)
+	stacktest.Must(s.T, err)
+	s.T.Cleanup(func() { cluster.Close() })
+	other := *s
+	other.config.Cluster = cluster
+	return other.Process()
 }
 
 // In returns the site for a subtest, so that failures are the subtest's.
