@@ -66,10 +66,9 @@ func view(cluster *dbroute.Cluster, window time.Duration, now time.Time) cluster
 		v.Servers = append(v.Servers, shown)
 	}
 	switch {
-	case noIDs != "":
+	case noIDs != "" && cluster.Replicas() > 0:
 		v.Warning = fmt.Sprintf("There are no commit IDs: %s. Reads are routed by the window of %v, and how late the replicas are is not known.", noIDs, window)
 	case worst >= window:
-
 		v.Warning = fmt.Sprintf("A replica was %s behind, and READ_WINDOW is %v. Under the strategy window, a save may be unseen.", seconds(worst), window)
 	}
 	return v
