@@ -54,6 +54,8 @@ const (
 	Visit            Action = iota // open the post's page
 	Save                           // replace the title, or the name, by the new one
 	Comment                        // another user comments on the post
+	Guess                          // try a wrong password, without cookies, at the one process and the other in turn
+	AwaitPace                      // for a sixth of Times.Lag, or a moment if that is 0
 	AwaitHalfLag                   // until half of Times.Lag after the save has passed
 	AwaitSaveApplied               // until the replica has applied the save, and not what is half a lag later
 	AwaitShortWindow               // until Times.ShortWindow after the save has passed
@@ -68,6 +70,7 @@ const (
 	Writer    Visitor = "" // a signed-in user, who saves
 	Other     Visitor = "another visitor"
 	Commenter Visitor = "another user"
+	Guesser   Visitor = "somebody who guesses"
 )
 
 // Subject is a value that the post's page shows, old before something is saved
@@ -77,16 +80,21 @@ type Subject struct {
 	Old, New string
 	Selector string // where the page shows it
 	Read     string // the read that it comes from
+	// Cached is set if it is the list of the author's posts that shows it, by way of
+	// the cache.
+	Cached bool
 }
 
 var (
-	title    = Subject{"title", "Q3 pricing", "Q3 pricing update", "[data-title]", "posts.ByID"}
-	comments = Subject{"comments", "Comments", "1 comment", "#comments-title", "posts.Comments"}
-	name     = Subject{"name", "Mara", "Mara Lindqvist", "[data-viewer]", "users.ByID"}
+	title    = Subject{Label: "title", Old: "Q3 pricing", New: "Q3 pricing update", Selector: "[data-title]", Read: "posts.ByID"}
+	comments = Subject{Label: "comments", Old: "Comments", New: "1 comment", Selector: "#comments-title", Read: "posts.Comments"}
+	name     = Subject{Label: "name", Old: "Mara", New: "Mara Lindqvist", Selector: "[data-viewer]", Read: "users.ByID"}
+	tally    = Subject{Label: "comments", Old: "0", New: "1", Selector: "[data-post]", Read: "cache.posts.Tally", Cached: true}
+	answer   = Subject{Label: "answer", Old: "wrong password", New: "too often", Read: "limits.log-in-account"}
 )
 
 // Want is what the post's page must show: the subject's old value or the new
-// one, the server that it was read from, and why.
+// one, the server that it was read from, and why. The zero Want is anything.
 type Want struct {
 	Shows  Value
 	Role   dbroute.Role

@@ -11,7 +11,7 @@ import (
 
 // Experiments returns all experiments, in the order to read them.
 func Experiments() []Experiment {
-	return []Experiment{noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic}
+	return []Experiment{noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic, poisonedCache, outrunLimit}
 }
 
 // What pages show.

@@ -90,7 +90,37 @@ func TestExperimentOnALateReplica(t *testing.T) {
 		runner := newRunner(t, engine)
 		runner.Lag = lateBy(engine)
 		setDelay(t, runner.Stack, runner.Lag)
-		wantOK(t, run(t, runner, experiment(t, "no-routing")))
+		for _, name := range []string{"no-routing", "poisoned-cache"} {
+			wantOK(t, run(t, runner, experiment(t, name)))
+		}
+	})
+}
+
+// All get through a limit for as long as the replica shows none of them.
+func TestLimitIsOutrunWhileTheReplicaIsLate(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		runner := newRunner(t, engine)
+		through := func() (broken, fixed int) {
+			result := run(t, runner, experiment(t, "outrun-limit"))
+			wantOK(t, result)
+			for i, o := range result.Fixed.Observations {
+				if o.Value == "wrong password" {
+					fixed++
+				}
+				if result.Broken.Observations[i].Value == "wrong password" {
+					broken++
+				}
+			}
+			return broken, fixed
+		}
+		if broken, fixed := through(); broken != 16 || fixed != 3 {
+			t.Errorf("with a paused replica %d and %d of 16 get through, want 16 and 3", broken, fixed)
+		}
+		runner.Lag = lateBy(engine)
+		setDelay(t, runner.Stack, runner.Lag)
+		if broken, fixed := through(); broken <= 3 || broken == 16 || fixed != 3 {
+			t.Errorf("with a late replica %d and %d of 16 get through, want more than 3, but not all, and 3", broken, fixed)
+		}
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"freshread/internal/dbroute"
 )
 
 // Print writes a result as a transcript.
@@ -28,12 +30,15 @@ func (r *Result) Print(w io.Writer) error {
 // String is one line of a transcript.
 func (o Observation) String() string {
 	did := "read from"
-	if o.Method == "POST" {
+	switch o.Reason {
+	case string(dbroute.Written):
 		did = "written to"
+	case string(dbroute.Touched):
+		did = "counted on"
 	}
 	line := fmt.Sprintf("%+6.1fs  %-4s  %-28s  %s server %d (%s)",
 		o.At.Round(100*time.Millisecond).Seconds(), o.Method, fmt.Sprintf("%s=%q", o.Label, o.Value), did, o.ServerID, o.Role)
-	if o.Method == "GET" {
+	if did == "read from" {
 		line += ", " + o.Reason
 	}
 	if o.CommentsFrom != "" {

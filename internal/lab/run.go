@@ -190,6 +190,8 @@ func (r *run) step(ctx context.Context, step Step) error {
 			return err
 		}
 		return r.Stack.WaitApplied(ctx)
+	case AwaitPace:
+		return sleepUntil(ctx, time.Now().Add(r.times.Lag/6))
 	case AwaitHalfLag:
 		return sleepUntil(ctx, r.saved.Add(r.times.Lag/2))
 	case AwaitSaveApplied:

@@ -28,9 +28,13 @@ type runningSide struct {
 	result  *SideResult
 
 	cluster  *dbroute.Cluster // its own, or nil
-	server   *http.Server
+	servers  []*http.Server   // each as a process of its own would be
 	origin   string
+	origins  []string // of all
+	guessed  string   // the account whose password is guessed
+	guesses  int
 	post     string // path of the post
+	author   string // path of the author's posts
 	browsers map[Visitor]*http.Client
 	saw      map[Visitor]bool // who has saved or seen the new value
 }
@@ -57,22 +61,31 @@ func (s *runningSide) prepare(ctx context.Context, cfg site.Config) error {
 		return err
 	}
 	s.post = response.Header.Get("Location")
+	page, err := s.get(ctx, Writer, s.post)
+	if err != nil {
+		return err
+	}
+	s.author = page.Find(".byline a").AttrOr("href", "")
 	return nil
 }
 
 // open serves a site. Users keep the sessions that they have.
 func (s *runningSide) open(cfg site.Config) error {
-	handler, err := site.New(cfg)
-	if err != nil {
-		return err
+	s.servers, s.origins = nil, nil
+	for range 2 {
+		handler, err := site.New(cfg)
+		if err != nil {
+			return err
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		server := &http.Server{Handler: handler}
+		go server.Serve(listener)
+		s.servers, s.origins = append(s.servers, server), append(s.origins, "http://"+listener.Addr().String())
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	s.server = &http.Server{Handler: handler}
-	go s.server.Serve(listener)
-	s.origin = "http://" + listener.Addr().String()
+	s.origin = s.origins[0]
 	before := s.browsers
 	s.browsers = map[Visitor]*http.Client{Writer: newBrowser(), Commenter: newBrowser(), Other: newBrowser()}
 	s.saw = map[Visitor]bool{}
@@ -104,8 +117,8 @@ func newBrowser() *http.Client {
 
 func (s *runningSide) close() error {
 	var err error
-	if s.server != nil {
-		err = s.server.Close()
+	for _, server := range s.servers {
+		err = errors.Join(err, server.Close())
 	}
 	if s.cluster != nil {
 		err = errors.Join(err, s.cluster.Close())
@@ -122,6 +135,8 @@ func (s *runningSide) do(ctx context.Context, step Step, began time.Time) error 
 		err = s.save(ctx, &o)
 	case Comment:
 		err = s.comment(ctx, step.By, &o)
+	case Guess:
+		err = s.guess(ctx, step, &o)
 	default:
 		err = s.visit(ctx, step, &o)
 	}
@@ -143,6 +158,7 @@ func (s *runningSide) save(ctx context.Context, o *Observation) error {
 }
 
 func (s *runningSide) comment(ctx context.Context, by Visitor, o *Observation) error {
+	s.saw[by] = s.saw[by] || s.subject == tally
 	o.Label, o.Value = "comment", "Looks right to me."
 	return s.write(ctx, by, s.post+"/comments", []string{"body", o.Value}, o)
 }
@@ -154,7 +170,8 @@ func (s *runningSide) write(ctx context.Context, by Visitor, path string, fields
 	if err != nil {
 		return err
 	}
-	// The write is the last that the page before the redirect did.
+	// The write is the last that the page before the redirect did. What the cluster of
+	// the cache did is in a header of its own.
 	timings := strings.Split(response.Header.Get("Server-Timing"), `desc="`)
 	if _, err := fmt.Sscanf(timings[len(timings)-1], "server %d, %s write", &o.ServerID, &o.Role); err != nil {
 		return fmt.Errorf("save: Server-Timing: %w", err)
@@ -186,29 +203,42 @@ func (s *runningSide) submit(ctx context.Context, by Visitor, path string, field
 }
 
 func (s *runningSide) visit(ctx context.Context, step Step, o *Observation) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.origin+s.post, nil)
+	path, read := s.post, o.read
+	if s.subject.Cached {
+		path, read = s.author, o.readCached
+	}
+	page, err := s.get(ctx, step.By, path)
 	if err != nil {
-		return fmt.Errorf("visit: %w", err)
+		return err
 	}
-	response, err := s.browsers[step.By].Do(request)
-	if err != nil {
-		return fmt.Errorf("visit: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("visit: %s", response.Status)
-	}
-	page, err := goquery.NewDocumentFromReader(response.Body)
-	if err != nil {
-		return fmt.Errorf("visit: %w", err)
-	}
-	if err := o.read(page, s.subject); err != nil {
+	if err := read(page, s.subject); err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
 	o.Stale = s.saw[step.By] && o.Value == s.subject.Old
 	s.saw[step.By] = s.saw[step.By] || o.Value == s.subject.New
 	o.Problem = s.want(step).differs(*o, s.subject)
 	return nil
+}
+
+// get opens a page.
+func (s *runningSide) get(ctx context.Context, by Visitor, path string) (*goquery.Document, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.origin+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("visit: %w", err)
+	}
+	response, err := s.browsers[by].Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("visit: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("visit: %s", response.Status)
+	}
+	page, err := goquery.NewDocumentFromReader(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("visit: %w", err)
+	}
+	return page, nil
 }
 
 // read takes from a post's page what it says of itself.
@@ -220,13 +250,20 @@ func (o *Observation) read(page *goquery.Document, subject Subject) error {
 	if read.Length() != 1 || comments.Length() != 1 {
 		return fmt.Errorf("the page does not say where the %s and the comments were read", subject.Label)
 	}
-	o.Role = dbroute.Role(read.AttrOr("data-role", ""))
-	o.Reason = read.AttrOr("data-reason", "")
+	if err := o.readServer(read); err != nil {
+		return err
+	}
 	if role := dbroute.Role(comments.AttrOr("data-role", "")); role != o.Role {
 		o.CommentsFrom = role
 	}
-	var err error
-	if o.ServerID, err = strconv.Atoi(read.AttrOr("data-server-id", "")); err != nil {
+	return nil
+}
+
+// readServer takes from a line of the reads bar who answered, and why.
+func (o *Observation) readServer(line *goquery.Selection) (err error) {
+	o.Role = dbroute.Role(line.AttrOr("data-role", ""))
+	o.Reason = line.AttrOr("data-reason", "")
+	if o.ServerID, err = strconv.Atoi(line.AttrOr("data-server-id", "")); err != nil {
 		return fmt.Errorf("data-server-id: %w", err)
 	}
 	return nil
@@ -235,6 +272,9 @@ func (o *Observation) read(page *goquery.Document, subject Subject) error {
 // differs says how an observation is not what was wanted. The primary's id is
 // 1, the replicas' count from 2.
 func (w Want) differs(o Observation, subject Subject) string {
+	if w == (Want{}) {
+		return ""
+	}
 	var wrong []string
 	note := func(what string, got, want any) {
 		if got != want {
