@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 )
@@ -118,6 +119,11 @@ func (a Access) Kind() string {
 // Summary says in one line where a page comes from.
 func (r *Reads) Summary() string {
 	if len(r.Accesses) == 0 {
+		for _, cluster := range r.Beside {
+			if slices.ContainsFunc(cluster.Accesses, func(a Access) bool { return !a.Write }) {
+				return "This page was read from the cluster " + cluster.Cluster
+			}
+		}
 		return "This page read nothing from the database"
 	}
 	var where []string
@@ -151,9 +157,9 @@ var Funcs = template.FuncMap{
 func InWords(d time.Duration) string {
 	size, unit := time.Second, "second"
 	switch {
-	case d > 90*time.Minute:
+	case d > 90*time.Minute || d == time.Hour:
 		size, unit = time.Hour, "hour"
-	case d > 90*time.Second:
+	case d > 90*time.Second || d == time.Minute:
 		size, unit = time.Minute, "minute"
 	}
 	n := (d + size - 1) / size

@@ -93,6 +93,16 @@ func (p *process) visitor() context.Context {
 	return ctx
 }
 
+// reads is how often the cache's cluster was read.
+func (p *process) reads() (n uint64) {
+	for _, a := range p.cluster.Counts().Accesses {
+		if !a.Write {
+			n += a.N
+		}
+	}
+	return n
+}
+
 const number = "test.Number"
 
 // remembered returns the number by way of the cache.

@@ -81,6 +81,7 @@ func TestWriterSeesEverythingCounted(t *testing.T) {
 		s.Browser().Post("/signup", "name", "Tobias", "email", "tobias@example.com", "password", "a long password")
 		counts("2 posts and 0 comments by 2 people")
 		b.Post(path+"/comments", "body", "Second")
+		counts("2 posts and 1 comment by 2 people")
 		b.Post(path + "/delete")
 		counts("1 post and 0 comments by 2 people")
 	})

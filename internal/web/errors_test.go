@@ -73,6 +73,7 @@ func TestWhatWasTooOftenMayComeAgain(t *testing.T) {
 		{time.Microsecond, "1", "Please try again in 1 second."},
 		{time.Second, "1", "Please try again in 1 second."},
 		{time.Second + 1, "2", "Please try again in 2 seconds."},
+		{time.Minute, "60", "Please try again in 1 minute."},
 		{90 * time.Second, "90", "Please try again in 90 seconds."},
 		{91 * time.Second, "91", "Please try again in 2 minutes."},
 		{3 * time.Hour, "10800", "Please try again in 3 hours."},
