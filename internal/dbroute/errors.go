@@ -2,6 +2,7 @@ package dbroute
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -36,10 +37,15 @@ func (e *CapabilityError) Error() string { return strings.Join(e.Missing, "; ") 
 // IsDuplicateKey reports whether a write failed since a unique index has such a
 // row already.
 func IsDuplicateKey(err error) bool {
-	for _, e := range engines() {
-		if err != nil && e.duplicateKey(err) {
-			return true
-		}
-	}
-	return false
+	return anyEngine(err, func(e engine) bool { return e.duplicateKey(err) })
+}
+
+// IsDeadlock reports whether a write was rolled back since it and others waited for
+// each other. The same write may succeed if it is tried again.
+func IsDeadlock(err error) bool {
+	return anyEngine(err, func(e engine) bool { return e.deadlock(err) })
+}
+
+func anyEngine(err error, is func(engine) bool) bool {
+	return err != nil && slices.ContainsFunc(engines(), is)
 }

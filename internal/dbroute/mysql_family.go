@@ -177,9 +177,11 @@ func (mysqlFamily) duplicateKey(err error) bool {
 	return errors.As(err, &refused) && refused.Number == 1062
 }
 
-// A deadlock rolls the whole transaction back, and what is sent after it would
-// be committed statement by statement.
-func (mysqlFamily) endsTransaction(err error) bool {
+func (mysqlFamily) deadlock(err error) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && refused.Number == 1213
 }
+
+// A deadlock rolls the whole transaction back, and what is sent after it would
+// be committed statement by statement.
+func (f mysqlFamily) endsTransaction(err error) bool { return f.deadlock(err) }

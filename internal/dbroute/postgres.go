@@ -268,6 +268,11 @@ func (postgres) duplicateKey(err error) bool {
 	return errors.As(err, &refused) && refused.Code == "23505" // unique_violation
 }
 
+func (postgres) deadlock(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "40P01" // deadlock_detected
+}
+
 // endsTransaction: the server refuses whatever follows an error.
 func (postgres) endsTransaction(error) bool { return false }
 

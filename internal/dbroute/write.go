@@ -69,9 +69,6 @@ func (t *Tx) InsertID(ctx context.Context, query string, args ...any) (int64, er
 	return id, err
 }
 
-// Engine returns the product that the transaction is on, for PerEngine.
-func (t *Tx) Engine() Engine { return t.engine.name() }
-
 // SQL returns the transaction for libraries that take one, such as River's
 // InsertTx. Write commits it; nobody else may. Statements run through it need
 // the engine's own placeholders.

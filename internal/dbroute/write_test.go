@@ -3,6 +3,7 @@ package dbroute_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"freshread/internal/dbroute"
@@ -231,6 +232,36 @@ func TestInTxKnowsTransactionsOfEveryCluster(t *testing.T) {
 				}
 				return nil
 			}))
+		}
+	})
+}
+
+func TestVictimOfADeadlockCanBeTold(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.exec(`INSERT INTO notes (text) VALUES ('second')`)
+		var both sync.WaitGroup
+		both.Add(2)
+		outcome := make(chan error, 2)
+		for _, order := range [][]int{{1, 2}, {2, 1}} {
+			go func() {
+				outcome <- e.Write(stacktest.Context(t), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+					for i, id := range order {
+						if i == 1 {
+							both.Done()
+							both.Wait()
+						}
+						if _, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'locked' WHERE id = ?`, id); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}()
+		}
+		errs := []error{<-outcome, <-outcome}
+		if (errs[0] == nil) == (errs[1] == nil) || dbroute.IsDeadlock(errs[0]) == dbroute.IsDeadlock(errs[1]) {
+			t.Errorf("one of two has to be the victim: %v", errs)
 		}
 	})
 }
