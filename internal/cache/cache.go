@@ -2,9 +2,11 @@ package cache
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -73,6 +75,7 @@ type Cache struct {
 	cfg     Config
 	sql     statements
 	flights singleflight.Group
+	turns   atomic.Uint64
 	rest    rest
 }
 
@@ -106,18 +109,14 @@ func (c *Cache) GetMany(ctx context.Context, keys ...string) (map[string][]byte,
 	if err := checkKeys(keys); err != nil || len(keys) == 0 {
 		return nil, err
 	}
-	found, err := c.find(ctx, keys)
-	return values(found), err
-}
-
-func (c *Cache) find(ctx context.Context, keys []string) (found map[string]entry, err error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
-	err = c.cfg.Cluster.Read(ctx, accessName(keys), func(q dbroute.Querier) (err error) {
-		found, err = c.sql.find(ctx, q, keys)
+	var found map[string]entry
+	err := c.cfg.Cluster.Read(ctx, accessName(keys), func(q dbroute.Querier) (err error) {
+		found, err = c.findEntries(ctx, q, keys)
 		return err
 	})
-	return found, err
+	return values(found), err
 }
 
 // Put stores a value, whatever is there. What was computed from the database is
@@ -126,8 +125,8 @@ func (c *Cache) Put(ctx context.Context, key string, value []byte, life time.Dur
 	if err := errors.Join(checkValue(value), checkLife(life)); err != nil {
 		return err
 	}
-	return c.locked(ctx, []string{key}, func(ctx context.Context, tx *dbroute.Tx, found map[string]entry) error {
-		return c.sql.store(ctx, tx, found[key].holding(value), life)
+	return c.locked(ctx, []string{key}, func(ctx context.Context, tx *dbroute.Tx, _ locked) error {
+		return c.storeEntry(ctx, tx, key, entry{content: value}, life)
 	})
 }
 
@@ -137,12 +136,12 @@ func (c *Cache) Add(ctx context.Context, key string, value []byte, life time.Dur
 	if err := errors.Join(checkValue(value), checkLife(life)); err != nil {
 		return false, err
 	}
-	err = c.locked(ctx, []string{key}, func(ctx context.Context, tx *dbroute.Tx, found map[string]entry) error {
-		if _, there := found[key].value(); there {
+	err = c.locked(ctx, []string{key}, func(ctx context.Context, tx *dbroute.Tx, found locked) error {
+		if _, there := found.entries[key]; there {
 			return nil
 		}
 		added = true
-		return c.sql.store(ctx, tx, found[key].holding(value), life)
+		return c.storeEntry(ctx, tx, key, entry{content: value}, life)
 	})
 	return added && err == nil, err
 }
@@ -154,12 +153,12 @@ func (c *Cache) Increment(ctx context.Context, key string, by int64, life time.D
 	if err := checkLife(life); err != nil {
 		return 0, err
 	}
-	err = c.locked(ctx, []string{key}, func(ctx context.Context, tx *dbroute.Tx, found map[string]entry) error {
-		e := found[key]
-		if sum = by; !e.alive || !e.amount.Valid {
-			return c.sql.store(ctx, tx, e.counting(by), life)
+	err = c.locked(ctx, []string{key}, func(ctx context.Context, tx *dbroute.Tx, found locked) error {
+		amount := found.entries[key].amount
+		sum = amount.V + by
+		if !amount.Valid {
+			return c.storeEntry(ctx, tx, key, entry{amount: sql.Null[int64]{V: sum, Valid: true}}, life)
 		}
-		sum += e.amount.V
 		_, err := tx.ExecContext(ctx, `UPDATE cache_entries SET amount = ? WHERE name = ?`, sum, key)
 		return err
 	})
@@ -173,29 +172,37 @@ func Forget(ctx context.Context, tx *dbroute.Tx, keys ...string) error {
 	if err := checkKeys(keys); err != nil || len(keys) == 0 {
 		return err
 	}
-	if err := forget(ctx, tx, keys); err != nil {
+	if err := advance(ctx, tx, keys); err != nil {
+		return fmt.Errorf("forget cache entries: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM cache_entries WHERE name IN (%s)`, times(len(keys), "?")), anys(keys)...); err != nil {
 		return fmt.Errorf("forget cache entries: %w", err)
 	}
 	return nil
 }
 
-// locked runs fn in a transaction in which nobody else can change the entries. It
-// waits for those who have forgotten them and have yet to commit.
-func (c *Cache) locked(ctx context.Context, keys []string, fn func(context.Context, *dbroute.Tx, map[string]entry) error) error {
+// locked are entries that nobody else can change up to the end of a transaction.
+type locked struct {
+	generations generations
+	entries     map[string]entry // those that are there
+}
+
+// locked runs fn in a transaction in which nobody else can change the entries.
+func (c *Cache) locked(ctx context.Context, keys []string, fn func(context.Context, *dbroute.Tx, locked) error) error {
 	if err := checkKeys(keys); err != nil {
 		return err
 	}
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
-	return c.cfg.Cluster.Touch(ctx, accessName(keys), func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := c.sql.lock(ctx, tx, keys); err != nil {
+	return c.cfg.Cluster.Touch(ctx, accessName(keys), func(ctx context.Context, tx *dbroute.Tx) (err error) {
+		var l locked
+		if l.generations, err = hold(ctx, tx, keys); err != nil {
 			return err
 		}
-		found, err := c.sql.find(ctx, tx, keys)
-		if err != nil {
+		if l.entries, err = c.findEntries(ctx, tx, keys); err != nil {
 			return err
 		}
-		return fn(ctx, tx, found)
+		return fn(ctx, tx, l)
 	})
 }
 

@@ -34,13 +34,15 @@ func CleanUp(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) {
 
 // cleanUp removes what has expired by now.
 func cleanUp(ctx context.Context, cluster *dbroute.Cluster) (removed int64, err error) {
-	for _, t := range []table{{"cache_entries", "expires_at"}, {"rate_limits", "free_at"}} {
+	for _, t := range []expiring{
+		{cluster, "cache_entries", "expires_at", true}, {cluster, "rate_limits", "free_at", false},
+	} {
 		for more := true; more; {
-			names, err := t.expired(ctx, cluster)
+			names, err := t.find(ctx)
 			if err != nil {
 				return removed, err
 			}
-			n, err := t.remove(ctx, cluster, names)
+			n, err := t.remove(ctx, names)
 			if err != nil {
 				return removed, err
 			}
@@ -51,14 +53,18 @@ func cleanUp(ctx context.Context, cluster *dbroute.Cluster) (removed int64, err 
 	return removed, nil
 }
 
-// table is one whose rows have a time at which they may go.
-type table struct{ name, column string }
+// expiring is a table whose rows have a time from which they may go.
+type expiring struct {
+	cluster     *dbroute.Cluster
+	name, until string
+	slots       bool // its rows belong to slots
+}
 
-// expired names the rows of one batch. It locks nothing: InnoDB would lock rows
-// that nobody wants to remove.
-func (t table) expired(ctx context.Context, cluster *dbroute.Cluster) (names []string, err error) {
-	statement := dialect(cluster.Engine(), fmt.Sprintf(`SELECT name FROM %s WHERE %s <= {now} LIMIT %d`, t.name, t.column, cleanUpBatch))
-	err = cluster.Read(ctx, "cache.Expired", func(q dbroute.Querier) error {
+// find names the rows of one batch. It locks nothing, since InnoDB might lock rows
+// that are not to go.
+func (t expiring) find(ctx context.Context) (names []string, err error) {
+	statement := dialect(t.cluster.Engine(), fmt.Sprintf(`SELECT name FROM %s WHERE %s <= {now} LIMIT %d`, t.name, t.until, cleanUpBatch))
+	err = t.cluster.Read(ctx, "cache.Expired", func(q dbroute.Querier) error {
 		names = nil
 		rows, err := q.QueryContext(ctx, statement)
 		if err != nil {
@@ -77,17 +83,23 @@ func (t table) expired(ctx context.Context, cluster *dbroute.Cluster) (names []s
 	return names, err
 }
 
-// remove removes those that have still expired, one by one and in the order in which
-// everybody locks rows: a statement for all of them would lock in its own order, and
-// a hit that came between could end as the victim of a deadlock.
-func (t table) remove(ctx context.Context, cluster *dbroute.Cluster, names []string) (removed int64, err error) {
+// remove removes those that have still expired. It takes one row after the other, in
+// the same order as whoever else cleans up: one statement for all of them would lock
+// them in an order of its own.
+func (t expiring) remove(ctx context.Context, names []string) (removed int64, err error) {
 	if len(names) == 0 {
 		return 0, nil
 	}
-	statement := dialect(cluster.Engine(), fmt.Sprintf(`DELETE FROM %s WHERE name = ? AND %s <= {now}`, t.name, t.column))
-	err = cluster.Touch(ctx, "cache.CleanUp", func(ctx context.Context, tx *dbroute.Tx) error {
+	slices.Sort(names)
+	statement := dialect(t.cluster.Engine(), fmt.Sprintf(`DELETE FROM %s WHERE name = ? AND %s <= {now}`, t.name, t.until))
+	err = t.cluster.Touch(ctx, "cache.CleanUp", func(ctx context.Context, tx *dbroute.Tx) error {
 		removed = 0
-		for _, name := range slices.Sorted(slices.Values(names)) {
+		if t.slots {
+			if _, err := hold(ctx, tx, names); err != nil {
+				return err
+			}
+		}
+		for _, name := range names {
 			result, err := tx.ExecContext(ctx, statement, name)
 			if err != nil {
 				return err

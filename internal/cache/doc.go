@@ -17,13 +17,16 @@ forgets the entry; then the first one stores what it has computed:
 
 Nobody forgets the entry again. Here that cannot happen:
 
-  - Each entry has a version, which [Forget] replaces. [Remember] takes the
-    version before it computes, and stores only if the version is still the same.
-  - Forget runs in the transaction that changes what the entry was made of. It
-    holds the entry's row until the commit, and Remember waits for that row when it
-    takes the version. So whatever Remember computes has either seen the change, or
-    is not stored. The cache is in the same database as the data: that is what
-    makes one transaction of the two.
+  - Each entry belongs to a slot, a row with a generation, which [Forget] advances.
+    [Remember] takes the generation before it computes, and stores only if it is
+    still the same.
+  - Forget runs in the transaction that changes what the entry was made of. It holds
+    the slot until the commit, and Remember waits for the slot to take its generation.
+    So what Remember computes has either seen the change, or is not stored. The cache
+    is in the same database as the data: that is what makes one transaction of the two.
+  - Of those in one process who find the same entry missing, one computes it. Whoever
+    came when it had begun already waits for it, and then looks again: the change may
+    have been their own.
 
 A change and the end of what was cached of it are one commit. A process that dies
 leaves both or neither, and a change that is rolled back forgets nothing. How long
@@ -35,9 +38,9 @@ typed by hand.
 A look-up is one read of the primary by primary key. It pays for itself if the
 value takes longer than that to compute: a count, a join over much, not a row.
 
-Forget holds the entry's row up to the commit, so that writes which forget the same
-entry commit one after the other. Call it last in the transaction, once and with
-all keys.
+Forget costs two statements, and holds the slot up to the commit, so that writes which
+forget the same entry commit one after the other. Call it last in the transaction,
+once and with all keys.
 
 Nothing that security needs is kept here: an entry may be gone at any time.
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math/rand/v2"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,138 +12,64 @@ import (
 	"freshread/internal/dbroute"
 )
 
-// entry is a row of cache_entries. It holds content, or an amount, or nothing:
-// then its version is what it is there for.
+// entry is what a row of cache_entries holds: an amount, or else content.
 type entry struct {
-	key     string
-	version int64
-	content sql.Null[[]byte]
+	content []byte
 	amount  sql.Null[int64]
-	alive   bool // not expired
 }
 
-// value is not ok if the entry holds nothing, or has expired.
-func (e entry) value() (value []byte, ok bool) {
-	switch {
-	case !e.alive:
-		return nil, false
-	case e.amount.Valid:
-		return strconv.AppendInt(nil, e.amount.V, 10), true
+func (e entry) value() []byte {
+	if e.amount.Valid {
+		return strconv.AppendInt(nil, e.amount.V, 10)
 	}
-	return e.content.V, e.content.Valid
-}
-
-func (e entry) holding(value []byte) entry {
-	e.content, e.amount = sql.Null[[]byte]{V: append([]byte{}, value...), Valid: true}, sql.Null[int64]{}
-	return e
-}
-
-func (e entry) counting(amount int64) entry {
-	e.content, e.amount = sql.Null[[]byte]{}, sql.Null[int64]{V: amount, Valid: true}
-	return e
-}
-
-func values(found map[string]entry) map[string][]byte {
-	values := make(map[string][]byte, len(found))
-	for key, e := range found {
-		if value, ok := e.value(); ok {
-			values[key] = value
-		}
-	}
-	return values
+	return e.content
 }
 
 // statements are those on cache_entries, as one engine has them.
-type statements struct{ findSQL, lockSQL, storeSQL string }
+type statements struct{ find, store string }
 
 func newStatements(e dbroute.Engine) statements {
 	return statements{
-		findSQL: dialect(e, `
-			SELECT name, version, content, amount, expires_at > {now}
-			  FROM cache_entries
-			 WHERE name IN (%s)`),
-		// Its update changes nothing: it is there for the lock.
-		lockSQL: dialect(e, `
-			INSERT INTO cache_entries (name, version, expires_at) VALUES %s
-			{or update} version = cache_entries.version`),
-		storeSQL: dialect(e, `
-			UPDATE cache_entries SET version = ?, content = ?, amount = ?, expires_at = {now} + ?
-			 WHERE name = ? AND version = ?`),
+		find: dialect(e, `SELECT name, content, amount FROM cache_entries WHERE expires_at > {now} AND name IN (%s)`),
+		store: dialect(e, `
+			INSERT INTO cache_entries (name, content, amount, expires_at) VALUES (?, ?, ?, {now} + ?)
+			{or update} content = ?, amount = ?, expires_at = {now} + ?`),
 	}
 }
 
-// find returns the entries whose rows there are, expired ones too.
-func (s *statements) find(ctx context.Context, q dbroute.Querier, keys []string) (map[string]entry, error) {
-	args := make([]any, len(keys))
-	for i, key := range keys {
-		args[i] = key
-	}
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(s.findSQL, times(len(keys), "?")), args...)
+// findEntries returns those that are there.
+func (c *Cache) findEntries(ctx context.Context, q dbroute.Querier, keys []string) (map[string]entry, error) {
+	rows, err := q.QueryContext(ctx, fmt.Sprintf(c.sql.find, times(len(keys), "?")), anys(keys)...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	found := make(map[string]entry, len(keys))
 	for rows.Next() {
+		var key string
 		var e entry
-		if err := rows.Scan(&e.key, &e.version, &e.content, &e.amount, &e.alive); err != nil {
+		if err := rows.Scan(&key, &e.content, &e.amount); err != nil {
 			return nil, err
 		}
-		found[e.key] = e
+		found[key] = e
 	}
 	return found, rows.Err()
 }
 
-// lock locks the entries' rows. It makes those that there are none of, for the
-// clean-up to take away again if nobody stores anything.
-func (s *statements) lock(ctx context.Context, tx *dbroute.Tx, keys []string) error {
-	rows := newRows(keys, "(?, ?, 0)")
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(s.lockSQL, rows.text), rows.args...)
+// storeEntry stores an entry whose slot is held.
+func (c *Cache) storeEntry(ctx context.Context, tx *dbroute.Tx, key string, e entry, life time.Duration) error {
+	micros := life.Microseconds()
+	_, err := tx.ExecContext(ctx, c.sql.store, key, e.content, e.amount, micros, e.content, e.amount, micros)
 	return err
 }
 
-// store stores what an entry holds, unless its version is another by now.
-func (s *statements) store(ctx context.Context, tx *dbroute.Tx, e entry, life time.Duration) error {
-	_, err := tx.ExecContext(ctx, s.storeSQL, newVersion(), e.content, e.amount, life.Microseconds(), e.key, e.version)
-	return err
-}
-
-// forgottenFor is how long it can be seen that an entry was forgotten. See
-// filling.olderThan.
-const forgottenFor = time.Minute
-
-// forget makes a row where there is none, since its lock is what Remember waits
-// for.
-func forget(ctx context.Context, tx *dbroute.Tx, keys []string) error {
-	until := fmt.Sprintf("{now} + %d", forgottenFor.Microseconds())
-	rows := newRows(keys, "(?, ?, "+until+")")
-	_, err := tx.ExecContext(ctx, dialect(tx.Engine(), `
-		INSERT INTO cache_entries (name, version, expires_at) VALUES `+rows.text+`
-		{or update} version = ?, content = NULL, amount = NULL, expires_at = `+until), append(rows.args, newVersion())...)
-	return err
-}
-
-// rows are what an INSERT inserts.
-type rows struct {
-	text string
-	args []any
-}
-
-// newRows makes a row with a new version for each key. The order of the rows is
-// that of the keys, so that of two transactions which lock the same rows none waits
-// for a row of the other while that waits for one of its own.
-func newRows(keys []string, row string) rows {
-	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
-	r := rows{text: times(len(keys), row)}
-	for _, key := range keys {
-		r.args = append(r.args, key, newVersion())
+func values(found map[string]entry) map[string][]byte {
+	values := make(map[string][]byte, len(found))
+	for key, e := range found {
+		values[key] = e.value()
 	}
-	return r
+	return values
 }
-
-// newVersion is random, since a row that was cleaned up and made again must not
-// have a version of its predecessor.
-func newVersion() int64 { return rand.Int64() }
 
 var keyForm = regexp.MustCompile(fmt.Sprintf(`^[!-~]{1,%d}$`, MaxKey))
 

@@ -13,4 +13,7 @@ var CleanUpOnce = cleanUp
 var HitSQL = hitSQL
 
 // FindSQL is the statement of a look-up of one entry.
-func FindSQL(e dbroute.Engine) string { return fmt.Sprintf(newStatements(e).findSQL, "?") }
+func FindSQL(e dbroute.Engine) string { return fmt.Sprintf(newStatements(e).find, "?") }
+
+// Row is the key of a subject's row.
+func (l *Limiter) Row(subject string) string { return l.row(subject) }

@@ -62,20 +62,25 @@ func NewLimiter(cluster *dbroute.Cluster, name string, limit Limit) (*Limiter, e
 // free_at and the answer are made from the same old one. MySQL has no RETURNING:
 // there the answer is what LAST_INSERT_ID has been given.
 //
-// Assignments run from left to right on MySQL and MariaDB, so retry_in has to come
-// before the free_at that it is made from.
+// Of hits that come at once, the one that has the row later may have begun earlier,
+// with a time that lies before the other's. Its time is then that of the other, hit_at,
+// or as many hits as are allowed would not all be.
+//
+// Assignments run from left to right on MySQL and MariaDB, so that each column comes
+// after those that are made from it.
 func hitSQL(e dbroute.Engine) string {
-	retryIn := `greatest(rate_limits.free_at - {now} - ?, 0)`
+	at := `greatest({now}, rate_limits.hit_at)`
+	retryIn := `greatest(rate_limits.free_at - ` + at + ` - ?, 0)`
+	set := dbroute.PerEngine{Postgres: retryIn, MySQL: `LAST_INSERT_ID(` + retryIn + `)`, MariaDB: retryIn}
+	returning := dbroute.PerEngine{Postgres: `RETURNING retry_in`, MariaDB: `RETURNING retry_in`}
 	return dialect(e, `
-		INSERT INTO rate_limits (name, free_at, retry_in) VALUES (?, {now} + ?, 0)
+		INSERT INTO rate_limits (name, free_at, hit_at, retry_in) VALUES (?, {now} + ?, {now}, 0)
 		{or update}
-			retry_in = `+dbroute.PerEngine{
-		Postgres: retryIn, MySQL: `LAST_INSERT_ID(` + retryIn + `)`, MariaDB: retryIn,
-	}.For(e)+`,
-			free_at = CASE WHEN rate_limits.free_at - {now} > ? THEN rate_limits.free_at
-			               ELSE greatest(rate_limits.free_at, {now}) + ? END`+dbroute.PerEngine{
-		Postgres: ` RETURNING retry_in`, MariaDB: ` RETURNING retry_in`,
-	}.For(e))
+			retry_in = `+set.For(e)+`,
+			free_at = CASE WHEN rate_limits.free_at - `+at+` > ? THEN rate_limits.free_at
+			               ELSE greatest(rate_limits.free_at, `+at+`) + ? END,
+			hit_at = `+at+`
+		`+returning.For(e))
 }
 
 // LimitedError is a hit that was not allowed.
@@ -94,28 +99,44 @@ func (e *LimitedError) RetryAfter() time.Duration { return e.After }
 // Hit counts one hit of a subject, or returns a LimitedError. On any other error
 // the hit may or may not have been counted, and must not be allowed.
 func (l *Limiter) Hit(ctx context.Context, subject string) error {
-	ctx, cancel := context.WithTimeout(ctx, l.cluster.Config().CommitTimeout)
+	// A client that goes away takes back nothing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cluster.Config().CommitTimeout)
 	defer cancel()
-	interval, spare := l.limit.interval().Microseconds(), l.limit.spare().Microseconds()
-	var retryIn int64 // in microseconds
-	err := l.cluster.Touch(ctx, "limits."+l.name, func(ctx context.Context, tx *dbroute.Tx) error {
-		args := []any{l.row(subject), interval, spare, spare, interval}
-		if l.cluster.Engine() != dbroute.MySQL {
-			return tx.QueryRowContext(ctx, l.hitSQL, args...).Scan(&retryIn)
+	var retryIn time.Duration
+	var err error
+	for range maxTries {
+		if retryIn, err = l.hit(ctx, l.row(subject)); !dbroute.IsDeadlock(err) {
+			break
 		}
-		result, err := tx.ExecContext(ctx, l.hitSQL, args...)
-		if err == nil {
-			retryIn, err = result.LastInsertId()
-		}
-		return err
-	})
+	}
 	switch {
 	case err != nil:
 		return err
 	case retryIn > 0:
-		return &LimitedError{Limit: l.name, After: time.Duration(retryIn) * time.Microsecond}
+		return &LimitedError{Limit: l.name, After: retryIn}
 	}
 	return nil
+}
+
+// maxTries is for InnoDB, where those who wait for the first hit of a subject are in
+// each other's way if that is rolled back, since its process has died.
+const maxTries = 5
+
+func (l *Limiter) hit(ctx context.Context, row string) (retryIn time.Duration, err error) {
+	interval, spare := l.limit.interval().Microseconds(), l.limit.spare().Microseconds()
+	args := []any{row, interval, spare, spare, interval}
+	var micros int64
+	err = l.cluster.Touch(ctx, "limits."+l.name, func(ctx context.Context, tx *dbroute.Tx) error {
+		if l.cluster.Engine() != dbroute.MySQL {
+			return tx.QueryRowContext(ctx, l.hitSQL, args...).Scan(&micros)
+		}
+		result, err := tx.ExecContext(ctx, l.hitSQL, args...)
+		if err == nil {
+			micros, err = result.LastInsertId()
+		}
+		return err
+	})
+	return time.Duration(micros) * time.Microsecond, err
 }
 
 // Usage is how much of a limit a subject has used.

@@ -14,8 +14,7 @@ import (
 	"freshread/internal/dbroute"
 )
 
-// maxFill bounds how long values may take to compute. It is shorter than
-// forgottenFor.
+// maxFill bounds how long values may take to compute.
 const maxFill = 10 * time.Second
 
 var (
@@ -104,49 +103,42 @@ func (c *Cache) remember(ctx context.Context, keys []string, life time.Duration,
 	case c.cfg.Off:
 		return nil, errOff
 	case dbroute.InTx(ctx):
-		// Nobody else may see what it has written, and it may hold the very row that
-		// would have to be locked.
+		// Nobody else may see what it has written, and it may hold the very slot that
+		// would have to be held.
 		return nil, errInTransaction
 	case c.rest.isOn():
 		return nil, errRests
 	}
-	found, err := c.find(ctx, keys)
+	arrived := c.turns.Add(1)
+	found, err := c.GetMany(ctx, keys...)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.rest.begin()
 		}
 		return nil, err
 	}
-	remembered := values(found)
-	missing := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { _, ok := remembered[key]; return ok })
+	missing := without(keys, found)
 	if len(missing) == 0 {
-		return remembered, nil
+		return found, nil
 	}
 	filled, err := c.fillOnce(ctx, missing, life, compute)
-	if err == nil && filled.olderThan(found) {
+	if err == nil && filled.turn < arrived {
+		// It had begun already. Whoever has since committed a change and now asks, must
+		// not get a value from before.
 		filled, err = c.fillOnce(ctx, missing, life, compute)
 	}
-	maps.Copy(remembered, filled.values)
-	return remembered, err
+	maps.Copy(found, filled.values)
+	return found, err
 }
 
-// filling is what a fill has found or computed, as of which versions.
+func without(keys []string, found map[string][]byte) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { _, ok := found[key]; return ok })
+}
+
+// filling is what a fill has found or computed, and the turn at which it began.
 type filling struct {
-	values   map[string][]byte
-	versions map[string]int64
-}
-
-// olderThan reports whether an entry was forgotten after the fill took its version
-// and before it was found missing: perhaps by the very client that waits for it
-// now, who must not get a value from before. A row that is not there was not
-// forgotten for as long as a fill takes, so it does not count.
-func (f filling) olderThan(found map[string]entry) bool {
-	for key, version := range f.versions {
-		if e, ok := found[key]; ok && e.version != version {
-			return true
-		}
-	}
-	return false
+	values map[string][]byte
+	turn   uint64
 }
 
 // fillOnce runs fill, or waits for one of the same keys that is under way. That
@@ -171,24 +163,20 @@ func (c *Cache) fillOnce(ctx context.Context, missing []string, life time.Durati
 	}
 }
 
-// fill takes the versions of the entries, computes their values, and stores them if
-// the versions are the same by then.
+// fill takes the generations, computes what is missing, and stores it if nothing was
+// forgotten meanwhile.
 func (c *Cache) fill(ctx context.Context, missing []string, life time.Duration, compute computeFunc) (filling, error) {
-	var found map[string]entry
-	err := c.locked(ctx, missing, func(_ context.Context, _ *dbroute.Tx, rows map[string]entry) error {
-		found = rows
+	filled := filling{turn: c.turns.Add(1)}
+	var before generations
+	err := c.locked(ctx, missing, func(_ context.Context, _ *dbroute.Tx, l locked) error {
+		before, filled.values = l.generations, values(l.entries)
 		return nil
 	})
 	if err != nil {
 		return filling{}, err
 	}
-	filled := filling{values: values(found), versions: map[string]int64{}}
-	for key, e := range found {
-		filled.versions[key] = e.version
-	}
-	missing = slices.DeleteFunc(slices.Clone(missing), func(key string) bool { _, ok := filled.values[key]; return ok })
-	if len(missing) == 0 {
-		return filled, nil // another process was faster
+	if missing = without(missing, filled.values); len(missing) == 0 {
+		return filled, nil // somebody was faster
 	}
 	var computed map[string][]byte
 	err = c.cfg.Refill.Read(dbroute.UsePrimary(ctx), kind(missing[0]), func(q dbroute.Querier) (err error) {
@@ -198,28 +186,28 @@ func (c *Cache) fill(ctx context.Context, missing []string, life time.Duration, 
 	if err != nil {
 		return filling{}, err
 	}
-	maps.Copy(filled.values, computed)
-	if err := c.storeComputed(ctx, found, computed, life); err != nil {
+	if err := c.storeComputed(ctx, computed, before, life); err != nil {
 		c.cfg.Log.WarnContext(ctx, "computed values not stored", "entries", kind(missing[0]), "error", err)
 	}
+	maps.Copy(filled.values, computed)
 	return filled, nil
 }
 
-func (c *Cache) storeComputed(ctx context.Context, found map[string]entry, computed map[string][]byte, life time.Duration) error {
-	keys := slices.Sorted(maps.Keys(computed)) // in the order of lock
-	if len(keys) == 0 {
+func (c *Cache) storeComputed(ctx context.Context, computed map[string][]byte, before generations, life time.Duration) error {
+	if len(computed) == 0 {
 		return nil
 	}
-	for _, key := range keys {
-		if err := checkValue(computed[key]); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
-	return c.cfg.Cluster.Touch(ctx, accessName(keys), func(ctx context.Context, tx *dbroute.Tx) error {
+	keys := slices.Collect(maps.Keys(computed))
+	return c.locked(ctx, keys, func(ctx context.Context, tx *dbroute.Tx, l locked) error {
 		for _, key := range keys {
-			if err := c.sql.store(ctx, tx, found[key].holding(computed[key]), life); err != nil {
+			if err := checkValue(computed[key]); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			_, there := l.entries[key]
+			if there || l.generations.of(key) != before.of(key) {
+				continue
+			}
+			if err := c.storeEntry(ctx, tx, key, entry{content: computed[key]}, life); err != nil {
 				return err
 			}
 		}

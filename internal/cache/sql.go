@@ -28,3 +28,11 @@ func dialect(e dbroute.Engine, statement string) string {
 
 // times repeats an item, with commas between.
 func times(n int, item string) string { return strings.Repeat(item+", ", n-1) + item }
+
+func anys[T any](items []T) []any {
+	args := make([]any, len(items))
+	for i, item := range items {
+		args[i] = item
+	}
+	return args
+}
