@@ -23,7 +23,7 @@ import (
 //     twice that to whoever comes at its edge, and everything back at its end, for
 //     which scripts wait. A sliding window without such edges needs the time of each
 //     hit, or guesses.
-//   - It is one number, so that counting and deciding are one statement.
+//   - Its state is a row of fixed size, so that counting and deciding are one statement.
 //   - When the next hit is allowed is exact, and a denied hit does not put it off:
 //     who is told to come back in six seconds, and asks twice meanwhile, may come
 //     back in six seconds.

@@ -2,6 +2,7 @@ package posts_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -87,10 +88,19 @@ func TestWriterSeesEverythingCounted(t *testing.T) {
 	})
 }
 
+// lines are what is logged.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
 // The page says what came from the cache, and is one state all the same.
 func TestCachedReadsAreShownBesideThoseOfThePage(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
-		s := sitetest.New(t, engine)
+		logged := make(lines, 1000)
+		s := sitetest.New(t, engine, func(cfg *site.Config) { cfg.Log = slog.New(slog.NewTextHandler(logged, nil)) })
 		b, visitor := s.User("Mara"), s.Browser()
 		b.Write("Post")
 		for _, want := range []int{12, 3} { // each is looked up, its version taken, computed and stored; then looked up
@@ -100,6 +110,15 @@ func TestCachedReadsAreShownBesideThoseOfThePage(t *testing.T) {
 			}
 			if timing := strings.Join(p.Header.Values("Server-Timing"), ", "); strings.Count(timing, "cache.posts.Tally") == 0 {
 				t.Errorf("Server-Timing is %q", timing)
+			}
+		}
+		want := "cache.posts.Tally: server 1 (primary), primary-only"
+		for line := range logged {
+			if strings.Contains(line, "path=/ ") {
+				if !strings.Contains(line, want) || !strings.Contains(line, "posts.Newest: server 2 (replica)") {
+					t.Errorf("the log lacks %q: %s", want, line)
+				}
+				return
 			}
 		}
 	})

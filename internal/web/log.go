@@ -63,7 +63,7 @@ func identify(next echo.HandlerFunc) echo.HandlerFunc {
 
 // logRequests writes one line per request, with every read and why it went
 // where it went. Errors are handled here, so that the line has their status.
-func logRequests(log *slog.Logger, cluster *dbroute.Cluster) echo.MiddlewareFunc {
+func logRequests(log *slog.Logger, clusters []*dbroute.Cluster) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			start := time.Now()
@@ -78,8 +78,14 @@ func logRequests(log *slog.Logger, cluster *dbroute.Cluster) echo.MiddlewareFunc
 				slog.Duration("duration", time.Since(start)),
 			}
 			ctx := c.Request().Context()
-			if scope := cluster.Scope(ctx); scope != nil {
-				attrs = append(attrs, slog.Any("reads", describe(scope.Accesses())))
+			var accesses []dbroute.Access
+			for _, cluster := range clusters {
+				if scope := cluster.Scope(ctx); scope != nil {
+					accesses = append(accesses, scope.Accesses()...)
+				}
+			}
+			if len(accesses) > 0 {
+				attrs = append(attrs, slog.Any("reads", describe(accesses)))
 			}
 			if err, ok := c.Get(errorKey).(error); ok {
 				level = slog.LevelError

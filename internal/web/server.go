@@ -29,7 +29,7 @@ func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, sec
 	e.HTTPErrorHandler = (&errorHandler{renderer: renderer, log: log}).handle
 	e.Use(
 		identify,
-		logRequests(log, cluster),
+		logRequests(log, append([]*dbroute.Cluster{cluster}, renderer.beside...)),
 		middleware.RecoverWithConfig(middleware.RecoverConfig{
 			LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
 				return fmt.Errorf("panic: %v\n%s", err, stack) // whatever it wraps, it is a fault of ours
