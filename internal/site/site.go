@@ -147,7 +147,7 @@ func New(cfg Config) (*Site, error) {
 
 	// The order is the point: the strategy decides before anything is loaded.
 	pages := routes.
-		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads, cfg.Cache), cfg.strategy(routes, markers)).
+		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads, web.PreferByCookie(cfg.Cluster), cfg.Cache), cfg.strategy(routes, markers)).
 		With(cfg.BeforeLoad...).
 		With(guard.Load(users))
 	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), limits, html, demo).Register(pages)

@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -23,6 +25,8 @@ type Problem struct {
 	Status int
 	Title  string
 	Text   string
+	// API is what a program is told in place of Text, where that speaks of pages.
+	API string
 }
 
 var (
@@ -34,7 +38,57 @@ var (
 	ErrLogInRequired = errors.New("log-in required")
 	// ErrForbidden is a user where only others may be.
 	ErrForbidden = errors.New("forbidden")
+	// ErrUnauthorized is a call of the API without a valid token, where it needs one.
+	ErrUnauthorized = errors.New("no valid token")
+	// ErrInvalid is a request that is well-formed and cannot be done as it is.
+	ErrInvalid = errors.New("invalid")
+	// ErrConflict is a request that what is there already excludes.
+	ErrConflict = errors.New("conflict")
+	// ErrChanged is a change to a version that is no longer the current one.
+	ErrChanged = errors.New("changed meanwhile")
+	// ErrVersionRequired is a change that does not say to which version.
+	ErrVersionRequired = errors.New("version required")
+	// ErrMediaType is a body in a format that is not understood.
+	ErrMediaType = errors.New("unsupported media type")
 )
+
+// Explain returns err with a text for whoever made the request, in place of the
+// general one.
+func Explain(err error, text string) error { return &explained{err, text} }
+
+type explained struct {
+	err  error
+	text string
+}
+
+func (e *explained) Error() string { return fmt.Sprintf("%v: %s", e.err, e.text) }
+func (e *explained) Unwrap() error { return e.err }
+
+// Invalid returns an ErrInvalid that tells what is wrong with fields of a JSON
+// body. It takes pairs of a field's name and its problem, and is nil if no
+// problem is told.
+func Invalid(pairs ...string) error {
+	var wrong invalid
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			wrong = append(wrong, fieldProblem{Pointer: "#/" + pairs[i], Detail: pairs[i+1]})
+		}
+	}
+	if wrong == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, &wrong)
+}
+
+// fieldProblem points into the body as RFC 9457 shows it.
+type fieldProblem struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+type invalid []fieldProblem
+
+func (v *invalid) Error() string { return fmt.Sprint(*v) }
 
 // statusClientGone is what proxies log for a client that did not wait. It is no
 // failure of ours.
@@ -45,21 +99,31 @@ var problems = []struct {
 	err     error
 	problem Problem
 }{
-	{dbroute.ErrPrimaryUnavailable, Problem{http.StatusServiceUnavailable, "The primary cannot be reached", "Saving, and reading what you have just saved, must wait until it is back. Please try again in a moment."}},
-	{dbroute.ErrCommitUnknown, Problem{http.StatusServiceUnavailable, "It may have been saved", "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again."}},
-	{context.Canceled, Problem{statusClientGone, "The request was cancelled", "Its sender did not wait for the answer."}},
-	{context.DeadlineExceeded, Problem{http.StatusServiceUnavailable, "That took too long", "The database is busy. Please try again in a moment."}},
-	{ErrNotFound, Problem{http.StatusNotFound, "There is nothing here", "The page does not exist, or it was deleted."}},
-	{ErrLogInRequired, Problem{http.StatusUnauthorized, "You are not logged in", "Log in in another tab, and then send this again."}},
-	{ErrForbidden, Problem{http.StatusForbidden, "This is not yours to see or change", "Posts and comments are changed by those who wrote them, and the inside of the site is for its admins."}},
-	{ErrBadRequest, Problem{http.StatusBadRequest, "The request could not be understood", "No link or form of this site makes such a request."}},
+	{dbroute.ErrPrimaryUnavailable, Problem{Status: http.StatusServiceUnavailable, Title: "The primary cannot be reached", Text: "Saving, and reading what you have just saved, must wait until it is back. Please try again in a moment."}},
+	{dbroute.ErrCommitUnknown, Problem{Status: http.StatusServiceUnavailable, Title: "It may have been saved",
+		Text: "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again.",
+		API:  "The connection broke after the change was sent and before the database answered. With the same Idempotency-Key it is safe to send it again."}},
+	{context.Canceled, Problem{Status: statusClientGone, Title: "The request was cancelled", Text: "Its sender did not wait for the answer."}},
+	{context.DeadlineExceeded, Problem{Status: http.StatusServiceUnavailable, Title: "That took too long", Text: "The database is busy. Please try again in a moment."}},
+	{ErrNotFound, Problem{Status: http.StatusNotFound, Title: "There is nothing here",
+		Text: "The page does not exist, or it was deleted.", API: "It does not exist, or it was deleted. The page /api tells what there is."}},
+	{ErrLogInRequired, Problem{Status: http.StatusUnauthorized, Title: "You are not logged in", Text: "Log in in another tab, and then send this again."}},
+	{ErrUnauthorized, Problem{Status: http.StatusUnauthorized, Title: "This needs a valid token", Text: "Send it as Authorization: Bearer TOKEN. The page /tokens and POST /api/tokens make one."}},
+	{ErrForbidden, Problem{Status: http.StatusForbidden, Title: "This is not yours to see or change", Text: "Posts and comments are changed by those who wrote them, and the inside of the site is for its admins."}},
+	{ErrChanged, Problem{Status: http.StatusPreconditionFailed, Title: "It was changed meanwhile", Text: "Get it again, and send your change with its new ETag in If-Match."}},
+	{ErrVersionRequired, Problem{Status: http.StatusPreconditionRequired, Title: "Say which version you change", Text: "Send If-Match with the ETag of what you have read, or If-Match: * to replace whatever is there."}},
+	{ErrMediaType, Problem{Status: http.StatusUnsupportedMediaType, Title: "Only JSON is understood", Text: "Send the body with Content-Type: application/json."}},
+	{ErrConflict, Problem{Status: http.StatusConflict, Title: "There is one already", Text: "What is there excludes what you have sent."}},
+	{ErrInvalid, Problem{Status: http.StatusUnprocessableEntity, Title: "This cannot be saved as it is", Text: "What is wrong is told in errors."}},
+	{ErrBadRequest, Problem{Status: http.StatusBadRequest, Title: "The request could not be understood",
+		Text: "No link or form of this site makes such a request.", API: "The page /api tells what is."}},
 }
 
 var statusProblems = map[int]Problem{
-	http.StatusBadRequest:            {Title: "The request could not be understood", Text: "Go back and try again."},
+	http.StatusBadRequest:            {Title: "The request could not be understood", Text: "Go back and try again.", API: "The page /api tells what is."},
 	http.StatusForbidden:             {Title: "This form was sent from another site", Text: "For your safety it was not accepted. Open the page here and send it again."},
-	http.StatusMethodNotAllowed:      {Title: "That cannot be done here", Text: "This address exists, but not for this kind of request."},
-	http.StatusRequestEntityTooLarge: {Title: "That is too much text", Text: "The form was larger than we accept. Shorten it and send it again."},
+	http.StatusMethodNotAllowed:      {Title: "That cannot be done here", Text: "This address exists, but not for this kind of request.", API: "The header Allow names the methods that this address has."},
+	http.StatusRequestEntityTooLarge: {Title: "That is too much text", Text: "The form was larger than we accept. Shorten it and send it again.", API: "A body has at most 512 KiB."},
 	http.StatusInternalServerError:   {Title: "Something went wrong on our side", Text: "It has been logged. Please try again in a moment."},
 }
 
@@ -100,11 +164,15 @@ func (h *errorHandler) handle(err error, c echo.Context) {
 
 func (h *errorHandler) render(err error, c echo.Context) error {
 	p := h.problem(err)
-	if after, ok := retryAfter(err); ok {
+	after, ok := retryAfter(err)
+	if !ok && p.Status == http.StatusServiceUnavailable {
+		after, ok = restartTime, true
+	}
+	if ok {
 		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
-	if wantsJSON(c.Request()) {
-		return problemJSON(c, p)
+	if isAPI(c.Request()) || wantsJSON(c.Request()) {
+		return problemJSON(c, p, err)
 	}
 	if errors.Is(err, ErrLogInRequired) && c.Request().Method == http.MethodGet {
 		return c.Redirect(http.StatusSeeOther, "/login?next="+url.QueryEscape(c.Request().URL.RequestURI()))
@@ -123,7 +191,17 @@ func (h *errorHandler) render(err error, c echo.Context) error {
 	return h.renderer.HTML(c, p.Status, "error", page)
 }
 
+// problem returns what is told of err, with err's own explanation if it has one.
 func (h *errorHandler) problem(err error) Problem {
+	p := general(err)
+	var own *explained
+	if errors.As(err, &own) {
+		p.Text, p.API = own.text, ""
+	}
+	return p
+}
+
+func general(err error) Problem {
 	var httpErr *echo.HTTPError
 	if errors.As(err, &httpErr) && httpErr.Code == http.StatusNotFound {
 		err = ErrNotFound // echo's own, for an address without a route
@@ -180,14 +258,27 @@ func wantsJSON(r *http.Request) bool {
 	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
 }
 
+// isAPI reports whether a request is a program's; /api itself is a page.
+func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+
+// restartTime is how long a primary that restarts is away.
+const restartTime = 2 * time.Second
+
 // problemJSON answers with a problem document, RFC 9457.
-func problemJSON(c echo.Context, p Problem) error {
-	c.Response().Header().Set("Cache-Control", "no-store")
-	c.Response().Header().Set(echo.HeaderContentType, "application/problem+json")
-	return c.JSON(p.Status, struct {
-		Title     string `json:"title"`
-		Status    int    `json:"status"`
-		Detail    string `json:"detail"`
-		RequestID string `json:"request_id"`
-	}{p.Title, p.Status, p.Text, requestID(c.Request().Context())})
+func problemJSON(c echo.Context, p Problem, err error) error {
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set(echo.HeaderContentType, "application/problem+json")
+	if p.Status == http.StatusUnauthorized {
+		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
+	}
+	document := struct {
+		Title     string   `json:"title"`
+		Status    int      `json:"status"`
+		Detail    string   `json:"detail"`
+		Errors    *invalid `json:"errors,omitempty"`
+		RequestID string   `json:"request_id"`
+	}{p.Title, p.Status, cmp.Or(p.API, p.Text), nil, requestID(c.Request().Context())}
+	errors.As(err, &document.Errors)
+	return c.JSON(p.Status, document)
 }

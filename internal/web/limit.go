@@ -26,5 +26,5 @@ func retryAfter(err error) (after time.Duration, ok bool) {
 }
 
 func tooOften(after time.Duration) Problem {
-	return Problem{http.StatusTooManyRequests, "That was too often", fmt.Sprintf("Please try again in %s.", templates.InWords(after))}
+	return Problem{Status: http.StatusTooManyRequests, Title: "That was too often", Text: fmt.Sprintf("Please try again in %s.", templates.InWords(after))}
 }

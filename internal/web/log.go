@@ -78,6 +78,9 @@ func logRequests(log *slog.Logger, clusters []*dbroute.Cluster) echo.MiddlewareF
 				slog.Duration("duration", time.Since(start)),
 			}
 			ctx := c.Request().Context()
+			if guard := guardAccesses(ctx); len(guard) > 0 {
+				attrs = append(attrs, slog.Any("guard", describe(guard)))
+			}
 			var accesses []dbroute.Access
 			for _, cluster := range clusters {
 				if scope := cluster.Scope(ctx); scope != nil {

@@ -18,7 +18,8 @@ import (
 	"freshread/internal/dbroute"
 )
 
-// Markers keeps a client's markers in its cookies.
+// Markers keeps a client's markers in its cookies. Headers does for clients that
+// have none.
 //
 // Cookies are last-write-wins, and the responses to two tabs may arrive in
 // either order, so one cookie of a fixed name loses commits. Here no cookie is
@@ -171,16 +172,21 @@ func (m *Markers) encode(name string, marker dbroute.Marker) string {
 	return value
 }
 
+// decode takes what cannot be read for unknown.
 func (m *Markers) decode(name, value string) dbroute.Marker {
-	var packed []byte
-	if err := securecookie.DecodeMulti(name, value, &packed, m.codecs...); err != nil {
-		return dbroute.Marker{Unknown: true}
-	}
-	marker, err := m.unpackMarker(packed)
+	marker, err := m.open(name, value)
 	if err != nil {
 		return dbroute.Marker{Unknown: true}
 	}
 	return marker
+}
+
+func (m *Markers) open(name, value string) (dbroute.Marker, error) {
+	var packed []byte
+	if err := securecookie.DecodeMulti(name, value, &packed, m.codecs...); err != nil {
+		return dbroute.Marker{}, fmt.Errorf("open marker: %w", err)
+	}
+	return m.unpackMarker(packed)
 }
 
 func packMarker(marker dbroute.Marker) []byte {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"slices"
 
 	"freshread/internal/dbroute"
 	"freshread/templates"
@@ -14,10 +15,10 @@ type (
 	viewerKey struct{}
 )
 
-// WithGuard says what the guard has read. The reads bar shows it apart, since
-// it is not part of the page.
+// WithGuard says what was read to tell who makes the request. The reads bar shows
+// it apart, since it is not part of the page.
 func WithGuard(ctx context.Context, accesses []dbroute.Access) context.Context {
-	return context.WithValue(ctx, guardKey{}, accesses)
+	return context.WithValue(ctx, guardKey{}, append(slices.Clip(guardAccesses(ctx)), accesses...))
 }
 
 func guardAccesses(ctx context.Context) []dbroute.Access {

@@ -44,6 +44,16 @@ func (r *Routes) POST(path string, h echo.HandlerFunc, more ...Middleware) {
 	r.add(http.MethodPost, path, h, more)
 }
 
+// PUT registers what replaces something; more runs inside the chain.
+func (r *Routes) PUT(path string, h echo.HandlerFunc, more ...Middleware) {
+	r.add(http.MethodPut, path, h, more)
+}
+
+// DELETE registers what deletes something; more runs inside the chain.
+func (r *Routes) DELETE(path string, h echo.HandlerFunc, more ...Middleware) {
+	r.add(http.MethodDelete, path, h, more)
+}
+
 // Table returns all routes, in order of registration.
 func (r *Routes) Table() []Route { return *r.table }
 

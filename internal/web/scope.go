@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,10 +15,10 @@ import (
 )
 
 // Scope gives each request its scope, and one on each of the clusters beside. With
-// show it also tells in the response header which servers answered: X-Server-Id has
-// the distinct ids of the cluster in order of first use, Server-Timing each read and
-// write of all.
-func Scope(cluster *dbroute.Cluster, show bool, beside ...*dbroute.Cluster) Middleware {
+// prefer, a client keeps to the replica that it says. With show it also tells in the
+// response header which servers answered: X-Server-Id has the distinct ids of the
+// cluster in order of first use, Server-Timing each read and write of all.
+func Scope(cluster *dbroute.Cluster, show bool, prefer func(echo.Context) uint64, beside ...*dbroute.Cluster) Middleware {
 	return Middleware{"Scope", func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			ctx, scope := cluster.NewScope(c.Request().Context())
@@ -25,12 +26,13 @@ func Scope(cluster *dbroute.Cluster, show bool, beside ...*dbroute.Cluster) Midd
 				ctx, _ = other.NewScope(ctx)
 			}
 			c.SetRequest(c.Request().WithContext(ctx))
-			if cluster.Replicas() > 1 {
-				scope.Prefer(preference(c, "replica."+cluster.Name()))
+			if cluster.Replicas() > 1 && prefer != nil {
+				scope.Prefer(prefer(c))
 			}
 			if show {
+				c.Set(served, scope)
 				beforeHeader(c, func(h http.Header) {
-					tellServers(h, scope.Accesses())
+					tellServers(h, guardAccesses(c.Request().Context()), scope.Accesses())
 					for _, other := range beside {
 						tellTimings(h, other.Scope(ctx).Accesses())
 					}
@@ -45,32 +47,35 @@ func Scope(cluster *dbroute.Cluster, show bool, beside ...*dbroute.Cluster) Midd
 	}}
 }
 
-// preference is a number that a browser keeps, so that it reads one replica for
-// as long as that is up. It says nothing of who the browser's user is.
-func preference(c echo.Context, name string) uint64 {
-	if cookie, err := c.Cookie(name); err == nil {
-		if n, err := strconv.ParseUint(cookie.Value, 10, 16); err == nil {
-			return n
+// PreferByCookie returns a number that a browser keeps, so that it reads one
+// replica for as long as that is up. It says nothing of who the browser's user is.
+func PreferByCookie(cluster *dbroute.Cluster) func(echo.Context) uint64 {
+	name := "replica." + cluster.Name()
+	return func(c echo.Context) uint64 {
+		if cookie, err := c.Cookie(name); err == nil {
+			if n, err := strconv.ParseUint(cookie.Value, 10, 16); err == nil {
+				return n
+			}
 		}
+		n := rand.N(uint64(1 << 16))
+		setCookie(c, name, strconv.FormatUint(n, 10), int(foreverAge/time.Second))
+		return n
 	}
-	n := rand.N(uint64(1 << 16))
-	setCookie(c, name, strconv.FormatUint(n, 10), int(foreverAge/time.Second))
-	return n
 }
 
-func tellServers(h http.Header, accesses []dbroute.Access) {
+// tellServers tells who answered. What the guard reads is no part of the answer,
+// and so is only among the timings.
+func tellServers(h http.Header, guard, accesses []dbroute.Access) {
 	var ids []string
-	seen := map[int]bool{}
 	for _, a := range accesses {
-		if !seen[a.ServerID] {
-			seen[a.ServerID] = true
-			ids = append(ids, strconv.Itoa(a.ServerID))
+		if id := strconv.Itoa(a.ServerID); !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	if len(ids) > 0 {
 		h.Set("X-Server-Id", strings.Join(ids, ", "))
 	}
-	tellTimings(h, accesses)
+	tellTimings(h, slices.Concat(guard, accesses))
 }
 
 func tellTimings(h http.Header, accesses []dbroute.Access) {

@@ -13,12 +13,16 @@ import (
 // current user or the entity that a route names. A read that comes before them
 // goes to the primary with the reason undecided.
 
+// decide routes a scope by the marker that its client carries.
+type decide func(echo.Context, *dbroute.Scope, dbroute.Marker) error
+
 // CommitID routes reads by the commit ID in the client's marker: to a replica
 // that has reached it, else to the primary.
-func CommitID(m *Markers) Middleware {
-	return strategy("CommitID", m, func(c echo.Context, scope *dbroute.Scope, marker dbroute.Marker) {
-		scope.RouteByCommit(c.Request().Context(), marker)
-	})
+func CommitID(m *Markers) Middleware { return strategy("CommitID", m, m, routeByCommit) }
+
+func routeByCommit(c echo.Context, scope *dbroute.Scope, marker dbroute.Marker) error {
+	scope.RouteByCommit(c.Request().Context(), marker)
+	return nil
 }
 
 // SessionWindow routes reads by time: to the primary for as long as window
@@ -26,17 +30,23 @@ func CommitID(m *Markers) Middleware {
 func SessionWindow(m *Markers, window time.Duration) Middleware {
 	windowed := *m
 	windowed.maxAge = 2*window + time.Minute // it has to outlive the window
-	return strategy("SessionWindow", &windowed, func(_ echo.Context, scope *dbroute.Scope, marker dbroute.Marker) {
+	return strategy("SessionWindow", m, &windowed, routeByWindow(window))
+}
+
+func routeByWindow(window time.Duration) decide {
+	return func(_ echo.Context, scope *dbroute.Scope, marker dbroute.Marker) error {
 		scope.RouteByWindow(marker, window)
-	})
+		return nil
+	}
 }
 
 // Anywhere routes reads to a replica whatever the client wrote: the strategy
 // "none", to see what the others are for.
-func Anywhere(m *Markers) Middleware {
-	return strategy("Anywhere", m, func(_ echo.Context, scope *dbroute.Scope, marker dbroute.Marker) {
-		scope.RouteAnywhere(marker)
-	})
+func Anywhere(m *Markers) Middleware { return strategy("Anywhere", m, m, routeAnywhere) }
+
+func routeAnywhere(_ echo.Context, scope *dbroute.Scope, marker dbroute.Marker) error {
+	scope.RouteAnywhere(marker)
+	return nil
 }
 
 // The names of the strategies, in configuration and on pages.
@@ -57,20 +67,40 @@ func Strategies(m *Markers, window time.Duration) map[string]Middleware {
 	return all
 }
 
+// decideBy returns what a strategy does, by its name.
+func decideBy(name string, window time.Duration) decide {
+	switch name {
+	case StrategyWindow:
+		return routeByWindow(window)
+	case StrategyNone:
+		return routeAnywhere
+	}
+	return routeByCommit
+}
+
+// carrier is where a client keeps its markers: a browser in cookies, a program
+// in headers.
+type carrier interface {
+	read(*http.Request) carried
+	write(h http.Header, names []string, o dbroute.Outcome)
+}
+
 // strategy reads the markers before the request and writes them before the
 // response header, whatever the response turns out to be.
-func strategy(name string, m *Markers, decide func(echo.Context, *dbroute.Scope, dbroute.Marker)) Middleware {
+func strategy(name string, m *Markers, client carrier, decide decide) Middleware {
 	return Middleware{name, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			scope := m.cluster.Scope(c.Request().Context())
-			got := m.read(c.Request())
+			got := client.read(c.Request())
 			told := false
 			beforeHeader(c, func(h http.Header) {
 				o := scope.Outcome()
 				told = o.Changed
-				m.write(h, got.names, o)
+				client.write(h, got.names, o)
 			})
-			decide(c, scope, m.cluster.MergeMarkers(got.marker, extraMarker(c.Request().Context())))
+			if err := decide(c, scope, m.cluster.MergeMarkers(got.marker, extraMarker(c.Request().Context()))); err != nil {
+				return err
+			}
 			err := next(c)
 			if headerSent(c) && !told && scope.Outcome().Changed {
 				m.log.ErrorContext(c.Request().Context(), "marker lost: the response header was sent before the write")

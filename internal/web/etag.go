@@ -1,0 +1,66 @@
+package web
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// ETag is the entity tag of a version.
+func ETag(version int) string { return fmt.Sprintf(`"%d"`, version) }
+
+// etagList is what If-Match and If-None-Match hold, RFC 9110, section 8.8.3.
+var etagList = regexp.MustCompile(`^(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*$`)
+
+// Versions is what a change may be made to; Any if it may be made to whatever is
+// there.
+type Versions []int
+
+// Any is every version.
+var Any = Versions(nil)
+
+// Has reports whether a change may be made to this version.
+func (v Versions) Has(version int) bool { return v == nil || slices.Contains(v, version) }
+
+// IfMatch reads to which versions a change may be made. Without the header it
+// is ErrVersionRequired.
+func IfMatch(c echo.Context) (Versions, error) {
+	header := headerList(c, "If-Match")
+	switch {
+	case header == "":
+		return nil, ErrVersionRequired
+	case header == "*":
+		return Any, nil
+	case !etagList.MatchString(header):
+		return nil, Explain(ErrBadRequest, `If-Match: want ETags, as in "3", or *.`)
+	}
+	versions := Versions{}
+	for tag := range strings.SplitSeq(header, ",") {
+		// What is no version of ours, or a weak tag, matches none.
+		if n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(tag), `"`)); err == nil {
+			versions = append(versions, n)
+		}
+	}
+	return versions, nil
+}
+
+// hasVersion reports whether If-None-Match says that the client has it.
+func hasVersion(c echo.Context, etag string) bool {
+	header := headerList(c, "If-None-Match")
+	for tag := range strings.SplitSeq(header, ",") {
+		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+		if tag == etag || tag == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// headerList returns a header that holds a list, however many lines it took.
+func headerList(c echo.Context, name string) string {
+	return strings.TrimSpace(strings.Join(c.Request().Header.Values(name), ", "))
+}
