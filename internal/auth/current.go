@@ -31,13 +31,8 @@ func (g *Guard) Load(users *Store) web.Middleware {
 				return next(c)
 			}
 			scope := g.main.Scope(ctx)
-			scope.OnCommit(func() dbroute.CommitHook { return g.hook(found.userID) })
-			user, err := users.ByID(ctx, found.userID)
-			if errors.Is(err, ErrNotFound) {
-				// The guard says there is one, so the replica is what is late.
-				scope.Pin()
-				user, err = users.ByID(ctx, found.userID)
-			}
+			g.WriteFor(ctx, found.userID)
+			user, err := g.load(ctx, users, scope, found)
 			if err != nil {
 				return err
 			}
@@ -51,6 +46,19 @@ func (g *Guard) Load(users *Store) web.Middleware {
 			return next(c)
 		}
 	}}
+}
+
+func (g *Guard) load(ctx context.Context, users *Store, scope *dbroute.Scope, found guarded) (User, error) {
+	if found.Owner != nil {
+		return *found.Owner, nil
+	}
+	user, err := users.ByID(ctx, found.userID)
+	if errors.Is(err, ErrNotFound) {
+		// The guard says there is one, so the replica is what is late.
+		scope.Pin()
+		user, err = users.ByID(ctx, found.userID)
+	}
+	return user, err
 }
 
 // Required is the middleware for pages that are somebody's own. It sends

@@ -26,6 +26,14 @@ func parseSignUp(fields url.Values) signUpForm {
 	return f
 }
 
+// CheckSignUp cleans what a program signs somebody up with, and returns what is
+// wrong with it, as pairs for web.Invalid.
+func CheckSignUp(name, email, password string) (u User, problems []string) {
+	f := parseSignUp(url.Values{"name": {name}, "email": {email}, "password": {password}})
+	return User{Name: f.Name, Email: f.Email},
+		[]string{"name", f.NameError, "email", f.EmailError, "password", f.PasswordError}
+}
+
 func (f signUpForm) valid() bool {
 	return f.NameError == "" && f.EmailError == "" && f.PasswordError == ""
 }
@@ -38,15 +46,20 @@ type logInForm struct {
 }
 
 func parseLogIn(fields url.Values) logInForm {
-	email, ok := web.Line(fields.Get("email"))
-	if !ok {
-		email = "" // no account can have it
-	}
 	return logInForm{
-		Email:    strings.ToLower(email),
+		Email:    foldEmail(fields.Get("email")),
 		Next:     web.LocalPath(fields.Get("next")),
 		password: fields.Get("password"),
 	}
+}
+
+// foldEmail returns an address as accounts have it, or "", which none has.
+func foldEmail(typed string) string {
+	email, ok := web.Line(typed)
+	if !ok {
+		return ""
+	}
+	return strings.ToLower(email)
 }
 
 type profileForm struct {

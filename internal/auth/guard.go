@@ -13,10 +13,10 @@ import (
 	"freshread/internal/web"
 )
 
-// Guard answers, once per request with a session and from the primary, whether
-// the session is still valid and how far its user's own writes have got. It is
+// Guard answers, once per request with a session or a token and from the primary,
+// whether that is still valid and how far its user's own writes have got. It is
 // what makes a log-out count at once, and what makes a write from one browser
-// seen in the next, which has no marker of it.
+// seen in the next, or by a program, which has no marker of it.
 //
 // A user's row counts the user's commits (writes), in the transactions themselves, and
 // how many of them commit_id covers (covered). Where the two differ, since a
@@ -33,13 +33,29 @@ func NewGuard(main *dbroute.Cluster, cookies *Cookies, log *slog.Logger) *Guard 
 	return &Guard{db: main.PrimaryOnly("guard"), main: main, cookies: cookies, log: log}
 }
 
-// guarded is what the guard knows of a request with a valid session.
-type guarded struct {
-	userID    int64
-	role      Role
+// Credential is what a request says who it is by, and how the guard finds it.
+type Credential struct {
+	// Query selects GuardColumns of the user u whose valid credential this is,
+	// and then what More points to.
+	Query string
+	Args  []any
+	More  []any
+	// Owner is the user, if that was read already.
+	Owner *User
+
 	sessionID string
-	writes    int64
-	marker    dbroute.Marker
+}
+
+// GuardColumns are what the guard has to know of a user.
+const GuardColumns = `u.id, u.role, u.writes, u.covered, u.commit_id, u.written_ms`
+
+// guarded is what the guard knows of a request with a valid credential.
+type guarded struct {
+	Credential
+	userID int64
+	role   Role
+	writes int64
+	marker dbroute.Marker
 }
 
 type guardKey struct{}
@@ -58,15 +74,14 @@ func (g *Guard) Middleware() web.Middleware {
 			if secret == "" {
 				return next(c)
 			}
-			ctx, scope := g.db.NewScope(c.Request().Context())
-			found, ok, err := g.lookUp(ctx, sessionID(secret))
-			ctx = web.WithGuard(ctx, scope.Accesses())
-			if ok {
-				ctx = context.WithValue(ctx, guardKey{}, found)
-				ctx = web.WithMarker(ctx, found.marker)
-			}
-			c.SetRequest(c.Request().WithContext(ctx))
-			if err != nil {
+			id := sessionID(secret)
+			if _, err := g.Admit(c, Credential{
+				Query: `
+					SELECT ` + GuardColumns + `
+					  FROM sessions s JOIN users u ON u.id = s.user_id
+					 WHERE s.id = ? AND s.expires_at > ? AND NOT u.disabled`,
+				Args: []any{id, time.Now()}, sessionID: id,
+			}); err != nil {
 				return err
 			}
 			return next(c)
@@ -74,18 +89,29 @@ func (g *Guard) Middleware() web.Middleware {
 	}}
 }
 
-// lookUp finds a session by its primary key. It is not ok if the session has
-// ended or its account is disabled.
-func (g *Guard) lookUp(ctx context.Context, id string) (_ guarded, ok bool, err error) {
-	found := guarded{sessionID: id}
+// Admit asks the primary whether a credential is valid. If it is, the request is
+// its user's from here on: the strategy gets the user's marker, and Load the user.
+func (g *Guard) Admit(c echo.Context, credential Credential) (ok bool, err error) {
+	ctx, scope := g.db.NewScope(c.Request().Context())
+	found, ok, err := g.lookUp(ctx, credential)
+	ctx = web.WithGuard(ctx, scope.Accesses())
+	if ok {
+		ctx = context.WithValue(ctx, guardKey{}, found)
+		ctx = web.WithMarker(ctx, found.marker)
+	}
+	c.SetRequest(c.Request().WithContext(ctx))
+	return ok, err
+}
+
+// lookUp finds a credential by its primary key. It is not ok if that has ended
+// or its account is disabled.
+func (g *Guard) lookUp(ctx context.Context, credential Credential) (_ guarded, ok bool, err error) {
+	found := guarded{Credential: credential}
 	var covered, writtenMS int64
 	var commitID string
 	err = g.db.Read(ctx, "auth.Guard", func(q dbroute.Querier) error {
-		return q.QueryRowContext(ctx, `
-			SELECT u.id, u.role, u.writes, u.covered, u.commit_id, u.written_ms
-			  FROM sessions s JOIN users u ON u.id = s.user_id
-			 WHERE s.id = ? AND s.expires_at > ? AND NOT u.disabled`, id, time.Now()).
-			Scan(&found.userID, &found.role, &found.writes, &covered, &commitID, &writtenMS)
+		columns := []any{&found.userID, &found.role, &found.writes, &covered, &commitID, &writtenMS}
+		return q.QueryRowContext(ctx, credential.Query, credential.Args...).Scan(append(columns, credential.More...)...)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -101,6 +127,12 @@ func (g *Guard) lookUp(ctx context.Context, id string) (_ guarded, ok bool, err 
 		found.marker = dbroute.Marker{Written: found.marker.Written, Unknown: true}
 	}
 	return found, true, nil
+}
+
+// WriteFor makes what a request writes from here on a user's, who sees it with
+// every session and token.
+func (g *Guard) WriteFor(ctx context.Context, userID int64) {
+	g.main.Scope(ctx).OnCommit(func() dbroute.CommitHook { return g.hook(userID) })
 }
 
 // hook counts a user's commit in its own transaction, and saves its commit ID

@@ -27,6 +27,14 @@ type Demo struct {
 	Check    *Store        // primary-only; with it, a stale profile says so
 }
 
+// Account returns the account for examples, zero if there is none.
+func (d Demo) Account() DemoAccount {
+	if len(d.Accounts) == 0 {
+		return DemoAccount{}
+	}
+	return d.Accounts[0]
+}
+
 // DemoAccount can be used by everybody who tries the site out.
 type DemoAccount struct {
 	Name            string
@@ -92,7 +100,7 @@ func (p *Pages) signUp(c echo.Context) error {
 		return err
 	}
 	login := newSession()
-	err = p.store.create(ctx, User{Name: form.Name, Email: form.Email}, hash, login)
+	err = p.store.Create(ctx, User{Name: form.Name, Email: form.Email}, hash, login.insert)
 	switch {
 	case errors.Is(err, ErrEmailTaken):
 		form.EmailError = "There is an account with this address. Log in instead?"
@@ -148,21 +156,13 @@ func (p *Pages) logIn(c echo.Context) error {
 	return web.SeeOther(c, form.Next, web.FlashLoggedIn)
 }
 
-// authenticate starts a session, or returns ErrWrongPassword whatever it was
-// that was wrong.
+// authenticate starts a session, or returns ErrWrongPassword.
 func (p *Pages) authenticate(ctx context.Context, form logInForm, login session) error {
-	found, err := p.store.credentialsByEmail(ctx, form.Email)
+	user, err := p.store.Verify(ctx, p.passwords, form.Email, form.password)
 	if err != nil {
 		return err
 	}
-	ok, err := p.passwords.Check(ctx, form.password, found.hash)
-	if err != nil {
-		return err
-	}
-	if !ok || found.disabled {
-		return ErrWrongPassword
-	}
-	return p.store.startSession(ctx, found.userID, login)
+	return p.store.startSession(ctx, user, login)
 }
 
 func (p *Pages) logOut(c echo.Context) error {
@@ -176,7 +176,7 @@ func (p *Pages) logOut(c echo.Context) error {
 
 func (p *Pages) logOutEverywhere(c echo.Context) error {
 	ctx := c.Request().Context()
-	if err := p.store.endSessions(ctx, Current(ctx).ID); err != nil {
+	if err := p.store.endEverything(ctx, Current(ctx).ID); err != nil {
 		return err
 	}
 	return p.loggedOut(c, web.FlashAllLoggedOut)

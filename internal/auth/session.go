@@ -42,13 +42,16 @@ func (s session) insert(ctx context.Context, tx *dbroute.Tx, userID int64) error
 
 // startSession saves a log-in. It is a write like any other: the marker that it
 // leaves makes the next page see the account, however new.
-func (s *Store) startSession(ctx context.Context, userID int64, next session) error {
+func (s *Store) startSession(ctx context.Context, user Verified, next session) error {
 	return s.db.Write(ctx, "sessions.Start", func(ctx context.Context, tx *dbroute.Tx) error {
-		return next.insert(ctx, tx, userID)
+		if err := user.Confirm(ctx, tx); err != nil {
+			return err
+		}
+		return next.insert(ctx, tx, user.UserID)
 	})
 }
 
-// endSession ends one log-in, endSessions all of a user's.
+// endSession ends one log-in.
 func (s *Store) endSession(ctx context.Context, id string) error {
 	return s.db.Write(ctx, "sessions.End", func(ctx context.Context, tx *dbroute.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
@@ -56,11 +59,21 @@ func (s *Store) endSession(ctx context.Context, id string) error {
 	})
 }
 
-func (s *Store) endSessions(ctx context.Context, userID int64) error {
+// endEverything ends all of a user's log-ins.
+func (s *Store) endEverything(ctx context.Context, userID int64) error {
 	return s.db.Write(ctx, "sessions.EndAll", func(ctx context.Context, tx *dbroute.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ?`, userID)
-		return err
+		return endAll(ctx, tx, userID)
 	})
+}
+
+// endAll ends sessions and tokens: a token is a program's log-in, and may be what a
+// thief of the password has left behind.
+func endAll(ctx context.Context, tx *dbroute.Tx, userID int64) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ?`, userID); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM tokens WHERE user_id = ?`, userID)
+	return err
 }
 
 // Cookies keeps the session's secret in the browser. Only log-in, log-out and a

@@ -90,15 +90,57 @@ func (s *Store) credentials(ctx context.Context, query string, key any) (credent
 	return found, err
 }
 
-// create saves a new user with a session to begin with. The address is checked
-// by the primary's unique index, since no replica can say that it is free.
-func (s *Store) create(ctx context.Context, u User, hash string, first session) error {
+// Verified is a user whose password was right a moment ago.
+type Verified struct {
+	UserID int64
+	hash   string
+}
+
+// Verify checks an address and a password. If they are not somebody's it returns
+// ErrWrongPassword, whatever it was that was wrong.
+func (s *Store) Verify(ctx context.Context, passwords *Passwords, email, password string) (Verified, error) {
+	found, err := s.credentialsByEmail(ctx, foldEmail(email))
+	if err != nil {
+		return Verified{}, err
+	}
+	ok, err := passwords.Check(ctx, password, found.hash)
+	if err != nil {
+		return Verified{}, err
+	}
+	if !ok || found.disabled {
+		return Verified{}, ErrWrongPassword
+	}
+	return Verified{found.userID, found.hash}, nil
+}
+
+// Confirm locks the user's row, and returns ErrWrongPassword if the password was
+// changed since it was verified: that change must end also what is made from the
+// old one just now.
+func (v Verified) Confirm(ctx context.Context, tx *dbroute.Tx) error {
+	var current credentials
+	err := tx.QueryRowContext(ctx, `SELECT password_hash, disabled FROM users WHERE id = ? FOR UPDATE`, v.UserID).
+		Scan(&current.hash, &current.disabled)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrWrongPassword
+	case err != nil:
+		return err
+	case current.hash != v.hash || current.disabled:
+		return ErrWrongPassword
+	}
+	return nil
+}
+
+// Create saves a new user and, in the same transaction, what first saves: what the
+// user is logged in by. The address is checked by the primary's unique index,
+// since no replica can say that it is free.
+func (s *Store) Create(ctx context.Context, u User, hash string, first func(ctx context.Context, tx *dbroute.Tx, userID int64) error) error {
 	err := s.db.Write(ctx, "users.Create", func(ctx context.Context, tx *dbroute.Tx) error {
 		id, err := tx.InsertID(ctx, `INSERT INTO users (name, email, password_hash) VALUES (?, ?, ?)`, u.Name, u.Email, hash)
 		if err != nil {
 			return err
 		}
-		if err := first.insert(ctx, tx, id); err != nil {
+		if err := first(ctx, tx, id); err != nil {
 			return err
 		}
 		return cache.Forget(ctx, tx, CountKey)
@@ -117,13 +159,14 @@ func (s *Store) UpdateProfile(ctx context.Context, u User) error {
 	})
 }
 
-// setPassword saves a new password and ends all sessions but the new one.
+// setPassword saves a new password, and ends all sessions but the new one and all
+// tokens.
 func (s *Store) setPassword(ctx context.Context, userID int64, hash string, next session) error {
 	return s.db.Write(ctx, "users.SetPassword", func(ctx context.Context, tx *dbroute.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = ? WHERE id = ?`, hash, userID); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ?`, userID); err != nil {
+		if err := endAll(ctx, tx, userID); err != nil {
 			return err
 		}
 		return next.insert(ctx, tx, userID)

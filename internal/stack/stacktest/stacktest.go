@@ -189,14 +189,18 @@ func admin(tb testing.TB, s *stack.Stack, database string) *dbroute.Cluster {
 
 // LockAwaited returns once somebody waits for a lock of somebody else's on the
 // primary.
-func LockAwaited(tb testing.TB, s *stack.Stack) {
+func LockAwaited(tb testing.TB, s *stack.Stack) { tb.Helper(); LocksAwaited(tb, s, 1) }
+
+// LocksAwaited is LockAwaited for as many who wait.
+func LocksAwaited(tb testing.TB, s *stack.Stack, n int) {
 	tb.Helper()
 	admin, ctx := admin(tb, s, ""), Context(tb)
-	query := `SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'`
+	// InnoDB answers anew only if it was not asked for 100 ms.
+	query, pause := `SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'`, 110*time.Millisecond
 	if admin.Engine() == dbroute.PostgreSQL {
-		query = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`
+		query, pause = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`, 5*time.Millisecond
 	}
-	for waiting := 0; waiting == 0; time.Sleep(5 * time.Millisecond) {
+	for waiting := 0; waiting < n; time.Sleep(pause) {
 		Must(tb, admin.PrimaryDB().QueryRowContext(ctx, query).Scan(&waiting))
 	}
 }
