@@ -100,7 +100,7 @@ func (p *Pages) updateComment(c echo.Context) error {
 	if err := p.limits.Write(ctx, editor.ID); err != nil {
 		return web.OnPage(err, "comment-form", page)
 	}
-	err = p.store.UpdateComment(ctx, editor, postID, id, form.Body)
+	err = p.store.UpdateComment(ctx, editor, postID, id, form.Body, web.Any)
 	switch {
 	case errors.Is(err, ErrNotYours):
 		return err
@@ -123,7 +123,7 @@ func (p *Pages) deleteComment(c echo.Context) error {
 	if err := p.limits.Write(ctx, editor.ID); err != nil {
 		return err
 	}
-	if err := p.store.DeleteComment(ctx, editor, postID, id); err != nil {
+	if err := p.store.DeleteComment(ctx, editor, postID, id, web.Any); err != nil {
 		return err
 	}
 	return web.SeeOther(c, postPath(postID)+"#comments", web.FlashCommentDeleted)

@@ -46,16 +46,3 @@ func idParam(c echo.Context, name string) (int64, error) {
 	}
 	return id, nil
 }
-
-// beforeQuery reads the place in a list, 0 if there is none.
-func beforeQuery(c echo.Context) (int64, error) {
-	text := c.QueryParam("before")
-	if text == "" {
-		return 0, nil
-	}
-	before, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || before < 1 {
-		return 0, fmt.Errorf("%w: before %q", web.ErrBadRequest, text)
-	}
-	return before, nil
-}

@@ -92,12 +92,8 @@ type slice struct {
 
 // newSlice is made from one post more than a page has.
 func newSlice(list []Summary, before int64) slice {
-	s := slice{Posts: list, Before: before}
-	if len(list) > postsOnPage {
-		s.Posts = list[:postsOnPage]
-		s.Older = s.Posts[postsOnPage-1].ID
-	}
-	return s
+	list, older := web.Split(list, postsOnPage, func(s Summary) int64 { return s.ID })
+	return slice{Posts: list, Before: before, Older: older}
 }
 
 type listPage struct {
@@ -106,7 +102,7 @@ type listPage struct {
 }
 
 func (p *Pages) list(c echo.Context) error {
-	before, err := beforeQuery(c)
+	before, err := web.BeforeQuery(c)
 	if err != nil {
 		return err
 	}
@@ -130,7 +126,7 @@ func (p *Pages) person(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := beforeQuery(c)
+	before, err := web.BeforeQuery(c)
 	if err != nil {
 		return err
 	}
@@ -182,7 +178,7 @@ func (p *Pages) showWith(c echo.Context, status int, form commentForm) error {
 }
 
 func (p *Pages) pageWith(c echo.Context, form commentForm) (*postPage, error) {
-	before, err := beforeQuery(c)
+	before, err := web.BeforeQuery(c)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +278,7 @@ func (p *Pages) update(c echo.Context) error {
 	if err := p.limits.Write(ctx, editor.ID); err != nil {
 		return web.OnPage(err, "post-form", page)
 	}
-	err = p.store.Update(ctx, editor, id, form.draft(), form.Version)
+	err = p.store.Update(ctx, editor, id, form.draft(), form.seen())
 	var conflict *ConflictError
 	switch {
 	case errors.As(err, &conflict):
@@ -312,7 +308,7 @@ func (p *Pages) delete(c echo.Context) error {
 	if err := p.limits.Write(ctx, editor.ID); err != nil {
 		return err
 	}
-	if err := p.store.Delete(ctx, editor, id); err != nil {
+	if err := p.store.Delete(ctx, editor, id, web.Any); err != nil {
 		return err
 	}
 	return web.SeeOther(c, "/posts", web.FlashPostDeleted)

@@ -53,6 +53,7 @@ type Comment struct {
 	AuthorID  int64  // 0 if it was written without an account
 	Author    string // the author's name, empty likewise
 	Body      string
+	Version   int // counts saves, from 1
 	CreatedAt time.Time
 }
 
@@ -73,7 +74,10 @@ var (
 	ErrNotYours = fmt.Errorf("written by somebody else: %w", web.ErrForbidden)
 )
 
-// ConflictError is an update of a version that somebody else has replaced.
+// ConflictError is a change to a version that somebody else has replaced.
 type ConflictError struct{ Current Post }
 
 func (e *ConflictError) Error() string { return "post was saved by somebody else meanwhile" }
+
+// Unwrap tells programs what pages tell in their own words.
+func (e *ConflictError) Unwrap() error { return web.ErrChanged }

@@ -11,6 +11,7 @@ import (
 	"freshread/internal/auth"
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/web"
 )
 
 // Store reads and writes posts. It does not know which server it reads: the
@@ -80,7 +81,7 @@ func (s *Store) Comments(ctx context.Context, postID, before int64, limit int) (
 	var list []Comment
 	err := s.db.Read(ctx, "posts.Comments", func(q dbroute.Querier) error {
 		rows, err := q.QueryContext(ctx, `
-			SELECT c.id, coalesce(c.author_id, 0), coalesce(u.name, ''), c.body, c.created_at
+			SELECT c.id, coalesce(c.author_id, 0), coalesce(u.name, ''), c.body, c.version, c.created_at
 			  FROM comments c LEFT JOIN users u ON u.id = c.author_id
 			 WHERE c.post_id = ? AND c.id < ?
 			 ORDER BY c.id DESC
@@ -89,7 +90,7 @@ func (s *Store) Comments(ctx context.Context, postID, before int64, limit int) (
 			return err
 		}
 		list, err = collect(rows, func(c *Comment) []any {
-			return []any{&c.ID, &c.AuthorID, &c.Author, &c.Body, &c.CreatedAt}
+			return []any{&c.ID, &c.AuthorID, &c.Author, &c.Body, &c.Version, &c.CreatedAt}
 		})
 		return err
 	})
@@ -109,36 +110,28 @@ func (s *Store) Create(ctx context.Context, authorID int64, d Draft) (id int64, 
 	return id, err
 }
 
-// Update saves a post over the version that its editor has seen, or over any if
-// version is 0. It returns ErrNotFound, ErrNotYours, or a ConflictError with
-// what is there.
-func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft, version int) error {
+// Update saves a post over one of the versions that its editor has seen. It returns
+// ErrNotFound, ErrNotYours, or a ConflictError with what is there.
+func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.Update", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0) FROM posts WHERE id = ? FOR UPDATE`, id); err != nil {
+		if err := s.lockPost(ctx, tx, editor, id, seen); err != nil {
 			return err
 		}
-		saved, err := changed(tx.ExecContext(ctx, `
+		_, err := tx.ExecContext(ctx, `
 			UPDATE posts
 			   SET title = ?, body = ?, version = version + 1, updated_at = CURRENT_TIMESTAMP(6)
-			 WHERE id = ? AND (version = ? OR ? = 0)`, d.Title, d.Body, id, version, version))
-		switch {
-		case err != nil:
-			return err
-		case saved:
-			return cache.Forget(ctx, tx, tallyKey(id))
-		}
-		current, err := s.ByID(ctx, id)
+			 WHERE id = ?`, d.Title, d.Body, id)
 		if err != nil {
 			return err
 		}
-		return &ConflictError{current}
+		return cache.Forget(ctx, tx, tallyKey(id))
 	})
 }
 
-// Delete deletes a post and its comments. It returns ErrNotFound or ErrNotYours.
-func (s *Store) Delete(ctx context.Context, editor auth.User, id int64) error {
+// Delete deletes a post and its comments. It returns the errors of Update.
+func (s *Store) Delete(ctx context.Context, editor auth.User, id int64, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.Delete", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0) FROM posts WHERE id = ? FOR UPDATE`, id); err != nil {
+		if err := s.lockPost(ctx, tx, editor, id, seen); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id); err != nil {
@@ -148,20 +141,34 @@ func (s *Store) Delete(ctx context.Context, editor auth.User, id int64) error {
 	})
 }
 
-// lockOwn locks a row that its author, or an admin, is about to change. That is
-// decided in the transaction and not by the page before it, which may be old.
-func lockOwn(ctx context.Context, tx *dbroute.Tx, editor auth.User, query string, key ...any) error {
+// lockPost locks a post that is about to be changed.
+func (s *Store) lockPost(ctx context.Context, tx *dbroute.Tx, editor auth.User, id int64, seen web.Versions) error {
+	version, err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0), version FROM posts WHERE id = ? FOR UPDATE`, id)
+	if err != nil || seen.Has(version) {
+		return err
+	}
+	current, err := s.ByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	return &ConflictError{current}
+}
+
+// lockOwn locks a row that its author, or an admin, is about to change, and returns
+// its version. That is decided in the transaction and not by what the client has
+// read before, which may be old.
+func lockOwn(ctx context.Context, tx *dbroute.Tx, editor auth.User, query string, key ...any) (version int, err error) {
 	var author int64
-	err := tx.QueryRowContext(ctx, query, key...).Scan(&author)
+	err = tx.QueryRowContext(ctx, query, key...).Scan(&author, &version)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return ErrNotFound
+		return 0, ErrNotFound
 	case err != nil:
-		return err
+		return 0, err
 	case !editor.MayChange(author):
-		return ErrNotYours
+		return 0, ErrNotYours
 	}
-	return nil
+	return version, nil
 }
 
 // AddComment saves a user's comment and returns its id. It returns ErrNotFound if the
@@ -189,10 +196,10 @@ func (s *Store) CommentByID(ctx context.Context, postID, id int64) (Comment, err
 	var c Comment
 	err := s.db.Read(ctx, "posts.CommentByID", func(q dbroute.Querier) error {
 		return q.QueryRowContext(ctx, `
-			SELECT c.id, coalesce(c.author_id, 0), coalesce(u.name, ''), c.body, c.created_at
+			SELECT c.id, coalesce(c.author_id, 0), coalesce(u.name, ''), c.body, c.version, c.created_at
 			  FROM comments c LEFT JOIN users u ON u.id = c.author_id
 			 WHERE c.post_id = ? AND c.id = ?`, postID, id).
-			Scan(&c.ID, &c.AuthorID, &c.Author, &c.Body, &c.CreatedAt)
+			Scan(&c.ID, &c.AuthorID, &c.Author, &c.Body, &c.Version, &c.CreatedAt)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return Comment{}, fmt.Errorf("comment %d: %w", id, ErrNotFound)
@@ -200,21 +207,22 @@ func (s *Store) CommentByID(ctx context.Context, postID, id int64) (Comment, err
 	return c, err
 }
 
-// UpdateComment saves a comment. It returns ErrNotFound or ErrNotYours.
-func (s *Store) UpdateComment(ctx context.Context, editor auth.User, postID, id int64, body string) error {
+// UpdateComment saves a comment over one of the versions that its editor has seen.
+// It returns ErrNotFound, ErrNotYours, or web.ErrChanged.
+func (s *Store) UpdateComment(ctx context.Context, editor auth.User, postID, id int64, body string, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.UpdateComment", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := lockOwnComment(ctx, tx, editor, postID, id); err != nil {
+		if err := lockComment(ctx, tx, editor, postID, id, seen); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `UPDATE comments SET body = ? WHERE id = ?`, body, id)
+		_, err := tx.ExecContext(ctx, `UPDATE comments SET body = ?, version = version + 1 WHERE id = ?`, body, id)
 		return err
 	})
 }
 
-// DeleteComment deletes a comment. It returns ErrNotFound or ErrNotYours.
-func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id int64) error {
+// DeleteComment deletes a comment. It returns the errors of UpdateComment.
+func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id int64, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.DeleteComment", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := lockOwnComment(ctx, tx, editor, postID, id); err != nil {
+		if err := lockComment(ctx, tx, editor, postID, id, seen); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM comments WHERE id = ?`, id); err != nil {
@@ -224,8 +232,12 @@ func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id 
 	})
 }
 
-func lockOwnComment(ctx context.Context, tx *dbroute.Tx, editor auth.User, postID, id int64) error {
-	return lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0) FROM comments WHERE post_id = ? AND id = ? FOR UPDATE`, postID, id)
+func lockComment(ctx context.Context, tx *dbroute.Tx, editor auth.User, postID, id int64, seen web.Versions) error {
+	version, err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0), version FROM comments WHERE post_id = ? AND id = ? FOR UPDATE`, postID, id)
+	if err == nil && !seen.Has(version) {
+		return fmt.Errorf("comment %d has version %d: %w", id, version, web.ErrChanged)
+	}
+	return err
 }
 
 // endIfZero makes the first page of a list a page like any other.
@@ -247,12 +259,4 @@ func collect[T any](rows *sql.Rows, columns func(*T) []any) ([]T, error) {
 		list = append(list, item)
 	}
 	return list, rows.Err()
-}
-
-func changed(result sql.Result, err error) (bool, error) {
-	if err != nil {
-		return false, err
-	}
-	n, err := result.RowsAffected()
-	return n > 0, err
 }
