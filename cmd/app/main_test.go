@@ -121,6 +121,9 @@ func TestRoutesShowTheStrategyBeforeWhatLoads(t *testing.T) {
 		}
 	}
 	stdout, _ := runs(t, nil, 0, "routes")
+	if want := "GET /api/posts/:id CommitIDHeader → Scope → tokens.Find → tokens.Guard → ReadConsistency → auth.Load → tokens.Allow(read) → posts.Load"; !hasRoute(stdout, want) {
+		t.Errorf("there is no line %q in\n%s", want, stdout)
+	}
 	if want := "GET /posts/:id auth.Guard → Scope → CommitID → auth.Load → posts.Load"; !hasRoute(stdout, want) {
 		t.Errorf("without --strategy there is no line %q in\n%s", want, stdout)
 	}

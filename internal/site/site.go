@@ -13,8 +13,10 @@ import (
 	"freshread/internal/auth"
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/idempotency"
 	"freshread/internal/posts"
 	"freshread/internal/status"
+	"freshread/internal/tokens"
 	"freshread/internal/web"
 	"freshread/templates"
 )
@@ -119,6 +121,14 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
+	signer, err := tokens.NewSigner(cfg.SessionKeys)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	once, err := tokens.NewOnce(cfg.SessionKeys, cfg.SecureCookies)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
 	html, err := web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
 		Demo: cfg.Demo, ShowReads: cfg.ShowReads, Strategy: string(cfg.Strategy), Window: cfg.Window,
 		NoCommitIDs: cfg.Cluster.Config().NoCommitIDs != "",
@@ -142,7 +152,8 @@ func New(cfg Config) (*Site, error) {
 	e := web.NewEcho(cfg.Log, cfg.Cluster, html, cfg.SecureCookies, cfg.TrustedProxies...)
 	routes := web.NewRoutes(e)
 	guard := auth.NewGuard(cfg.Cluster, cookies, cfg.Log)
-	users := auth.NewStore(cfg.Router, cached)
+	users, passwords := auth.NewStore(cfg.Router, cached), auth.NewPasswords(cfg.PasswordCost)
+	postStore, tokenStore := posts.NewStore(cfg.Router, cached), tokens.NewStore(cfg.Router)
 	demo, check := cfg.demo(cached)
 
 	// The order is the point: the strategy decides before anything is loaded.
@@ -150,13 +161,27 @@ func New(cfg Config) (*Site, error) {
 		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads, web.PreferByCookie(cfg.Cluster), cfg.Cache), cfg.strategy(routes, markers)).
 		With(cfg.BeforeLoad...).
 		With(guard.Load(users))
-	auth.NewPages(users, cookies, auth.NewPasswords(cfg.PasswordCost), limits, html, demo).Register(pages)
-	posts.NewPages(posts.NewStore(cfg.Router, cached), users, limits, html, check).Register(pages, cfg.AfterLoad...)
+	auth.NewPages(users, cookies, passwords, limits, html, demo).Register(pages)
+	posts.NewPages(postStore, users, limits, html, check).Register(pages, cfg.AfterLoad...)
+	tokens.NewPages(tokenStore, signer, once, limits, html, demo.Account()).Register(pages)
 	status.NewPages(status.Config{
 		Clusters: append([]*dbroute.Cluster{cfg.Cluster, cfg.Cache}, cfg.Others...),
 		Window:   cfg.Window, Public: cfg.Demo, Done: cfg.Done,
 		Limits: shownLimits,
 	}, html).Register(pages)
+
+	// A program is known by its token and by nothing else: no cookie is heeded here.
+	headers := web.NewHeaders(markers, string(cfg.Strategy), cfg.Window)
+	authenticator := tokens.NewAuthenticator(cfg.Cluster, tokenStore, signer, guard, cfg.Log)
+	api := routes.
+		With(headers.Parse(), web.Scope(cfg.Cluster, cfg.ShowReads, nil, cfg.Cache)).
+		With(authenticator.Find(), authenticator.Guard(), headers.Consistency()).
+		With(cfg.BeforeLoad...).
+		With(guard.Load(users))
+	mayRead, read, write := tokens.Allow(tokens.Read), tokens.Require(tokens.Read), tokens.Require(tokens.Write)
+	auth.RegisterAPI(api.With(read))
+	tokens.NewAPI(tokenStore, users, passwords, limits, guard, signer).Register(api)
+	posts.NewAPI(postStore, limits, idempotency.NewKeys(cfg.Router)).Register(api.With(mayRead), api.With(write), cfg.AfterLoad...)
 
 	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
 }

@@ -21,6 +21,8 @@ const (
 	FlashAllLoggedOut   Flash = "all-logged-out"
 	FlashProfile        Flash = "profile-saved"
 	FlashPassword       Flash = "password-changed"
+	FlashTokenMade      Flash = "token-made"
+	FlashTokenRevoked   Flash = "token-revoked"
 )
 
 func (f Flash) text() string {
@@ -45,6 +47,10 @@ func (f Flash) text() string {
 		return "Your profile is saved."
 	case FlashPassword:
 		return "Your password is changed, and all other log-ins have ended."
+	case FlashTokenMade:
+		return "Your token is made."
+	case FlashTokenRevoked:
+		return "The token is revoked."
 	}
 	return ""
 }

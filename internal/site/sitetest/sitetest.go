@@ -125,10 +125,15 @@ func (s *Site) Failover() {
 	s.URL = s.Process()
 }
 
-// Process starts another process of the same site and returns its URL.
-func (s *Site) Process() string {
+// Process starts another process of the same site and returns its URL; change may
+// change its configuration.
+func (s *Site) Process(change ...func(*site.Config)) string {
 	s.T.Helper()
-	handler, err := site.New(s.config)
+	cfg := s.config
+	for _, f := range change {
+		f(&cfg)
+	}
+	handler, err := site.New(cfg)
 	stacktest.Must(s.T, err)
 	server := httptest.NewServer(handler)
 	s.T.Cleanup(server.Close)
@@ -147,6 +152,47 @@ func (s *Site) Monotonic() string {
 	other := *s
 	other.config.Cluster = cluster
 	return other.Process()
+}
+
+// Unreachable starts a process whose servers nobody listens for, and returns its
+// URL: what it answers took no query.
+func (s *Site) Unreachable() string {
+	s.T.Helper()
+	cfg := s.Cluster.Config()
+	nowhere := func(server string) string {
+		u, err := url.Parse(server)
+		stacktest.Must(s.T, err)
+		u.Host = "127.0.0.1:1"
+		return u.String()
+	}
+	cfg.Primary, cfg.Replicas = nowhere(cfg.Primary), []string{nowhere(cfg.Primary)}
+	cluster, err := dbroute.Open(cfg)
+	stacktest.Must(s.T, err)
+	s.T.Cleanup(func() { cluster.Close() })
+	beside, err := cache.OpenCluster(cfg, cache.DefaultConns)
+	stacktest.Must(s.T, err)
+	s.T.Cleanup(func() { beside.Close() })
+	return s.Process(func(cfg *site.Config) { cfg.Cluster, cfg.Cache = cluster, beside })
+}
+
+// Exec changes the primary behind the site's back.
+func (s *Site) Exec(statement string, args ...any) {
+	s.T.Helper()
+	stacktest.Must(s.T, s.Cluster.Write(stacktest.Context(s.T), "exec", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	}))
+}
+
+// Value returns the one value of a query on the primary.
+func Value[T any](s *Site, query string, args ...any) T {
+	s.T.Helper()
+	var value T
+	ctx := stacktest.Context(s.T)
+	stacktest.Must(s.T, s.Cluster.Read(dbroute.UsePrimary(ctx), "value", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, query, args...).Scan(&value)
+	}))
+	return value
 }
 
 // In returns the site for a subtest, so that failures are the subtest's.
@@ -223,6 +269,12 @@ func (b *Browser) Post(path string, fields ...string) *Page {
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
+	return b.Submit(path, form)
+}
+
+// Submit sends a form whose fields may have several values.
+func (b *Browser) Submit(path string, form url.Values) *Page {
+	b.Site.T.Helper()
 	return b.page(b.Client.PostForm(b.URL+path, form))
 }
 

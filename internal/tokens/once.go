@@ -1,0 +1,79 @@
+package tokens
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/securecookie"
+	"github.com/labstack/echo/v4"
+
+	"freshread/internal/auth"
+)
+
+// Once carries the secret of a new token over the redirect to the page that shows
+// it, once. A secret does not belong into a URL, which is kept in histories and
+// logs, nor into the database. To show it in answer to the POST would spare the
+// cookie, and a reload of that page would make a second token. The cookie is
+// encrypted, is sent to /tokens alone, and is gone once that has been shown.
+type Once struct {
+	codecs []securecookie.Codec
+	secure bool
+}
+
+const (
+	onceCookie = "new-token"
+	oncePath   = "/tokens"
+	onceLife   = time.Minute
+)
+
+// NewOnce derives keys of its own from keys; see web.NewMarkers. With secure the
+// cookie travels over TLS only.
+func NewOnce(keys [][]byte, secure bool) (*Once, error) {
+	o := &Once{secure: secure}
+	for _, key := range keys {
+		derived, err := hkdf.Key(sha256.New, key, nil, "freshread new token", 64)
+		if err != nil {
+			return nil, fmt.Errorf("new token: derive key: %w", err)
+		}
+		codec := securecookie.New(derived[:32], derived[32:]).MaxAge(int(onceLife / time.Second))
+		o.codecs = append(o.codecs, codec.SetSerializer(securecookie.JSONEncoder{}))
+	}
+	return o, nil
+}
+
+// made is a token that was just made.
+type made struct {
+	UserID, ID int64
+	Secret     string
+}
+
+func (o *Once) give(c echo.Context, m made) error {
+	value, err := securecookie.EncodeMulti(onceCookie, m, o.codecs...)
+	if err != nil {
+		return fmt.Errorf("new token: %w", err)
+	}
+	c.SetCookie(o.cookie(value, int(onceLife/time.Second)))
+	return nil
+}
+
+// take returns what was given to the signed-in user, and takes it from the browser.
+func (o *Once) take(c echo.Context) (made, bool) {
+	cookie, err := c.Cookie(onceCookie)
+	if err != nil {
+		return made{}, false
+	}
+	c.SetCookie(o.cookie("", -1))
+	var m made
+	err = securecookie.DecodeMulti(onceCookie, cookie.Value, &m, o.codecs...)
+	return m, err == nil && m.UserID == auth.Current(c.Request().Context()).ID
+}
+
+func (o *Once) cookie(value string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: onceCookie, Value: value, Path: oncePath, MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: o.secure,
+	}
+}
