@@ -31,6 +31,8 @@ type Side struct {
 	Setup func(cfg *site.Config, t Times)
 	// Cluster changes how the side's cluster is opened; nil for the usual one.
 	Cluster func(cfg *dbroute.Config)
+	// Consistency is what the agent asks for with Read-Consistency.
+	Consistency string
 }
 
 // Times are the durations of a run, in proportion to the lag.
@@ -51,11 +53,15 @@ type Step struct {
 type Action int
 
 const (
-	Visit            Action = iota // open the post's page
+	Visit            Action = iota // open the post's page, or get from the API what the subject says
 	Save                           // replace the title, or the name, by the new one
 	Comment                        // another user comments on the post
 	Guess                          // try a wrong password, without cookies, at the one process and the other in turn
 	AwaitPace                      // for a sixth of Times.Lag, or a moment if that is 0
+	MakeToken                      // make a token, to be used from here on
+	Act                            // publish another post
+	ActIfInDoubt                   // publish it again, if it was not there on the last visit
+	Count                          // count these posts: there has to be one
 	AwaitHalfLag                   // until half of Times.Lag after the save has passed
 	AwaitSaveApplied               // until the replica has applied the save, and not what is half a lag later
 	AwaitShortWindow               // until Times.ShortWindow after the save has passed
@@ -63,7 +69,7 @@ const (
 	AwaitApplied                   // until the replica has applied the save
 )
 
-// Visitor is a browser with cookies of its own.
+// Visitor is a browser with cookies of its own, or a program that has none.
 type Visitor string
 
 const (
@@ -71,10 +77,14 @@ const (
 	Other     Visitor = "another visitor"
 	Commenter Visitor = "another user"
 	Guesser   Visitor = "somebody who guesses"
+
+	Client  Visitor = "the user's program"
+	Service Visitor = "a service that was told"
+	Agent   Visitor = "the user's agent"
 )
 
-// Subject is a value that the post's page shows, old before something is saved
-// and new after it.
+// Subject is a value that the post's page shows or the API answers, old before
+// something is saved and new after it.
 type Subject struct {
 	Label    string // "title"
 	Old, New string
@@ -91,6 +101,9 @@ var (
 	name     = Subject{Label: "name", Old: "Mara", New: "Mara Lindqvist", Selector: "[data-viewer]", Read: "users.ByID"}
 	tally    = Subject{Label: "comments", Old: "0", New: "1", Selector: "[data-post]", Read: "cache.posts.Tally", Cached: true}
 	answer   = Subject{Label: "answer", Old: "wrong password", New: "too often", Read: "limits.log-in-account"}
+
+	newToken   = Subject{Label: "answer", Old: "401 Unauthorized", New: "200 OK"}
+	agentsPost = Subject{Label: "answer", Old: "404 Not Found", New: "200 OK", Read: "posts.ByID"}
 )
 
 // Want is what the post's page must show: the subject's old value or the new

@@ -11,7 +11,10 @@ import (
 
 // Experiments returns all experiments, in the order to read them.
 func Experiments() []Experiment {
-	return []Experiment{noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic, poisonedCache, outrunLimit}
+	return []Experiment{
+		noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic, tokenAtOnce, ownWriteByAPI, agentInDoubt,
+		poisonedCache, outrunLimit,
+	}
 }
 
 // What pages show.

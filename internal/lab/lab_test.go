@@ -151,13 +151,13 @@ func TestCheckerNoticesWhatDoesNotShow(t *testing.T) {
 			t.Run(e.Name, func(t *testing.T) {
 				t.Run("cure that does not work", func(t *testing.T) {
 					e := e
-					e.Fixed.Setup, e.Fixed.Cluster = e.Broken.Setup, e.Broken.Cluster
+					e.Fixed = e.Broken
 					result := run(t, runner, e)
 					wantProblems(t, result, false, true)
 				})
 				t.Run("bug that does not show", func(t *testing.T) {
 					e := e
-					e.Broken.Setup, e.Broken.Cluster = e.Fixed.Setup, e.Fixed.Cluster
+					e.Broken = e.Fixed
 					result := run(t, runner, e)
 					wantProblems(t, result, true, false)
 				})

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"freshread/internal/dbroute"
+	"freshread/internal/tokens"
 	"freshread/internal/web"
 )
 
@@ -25,6 +27,16 @@ type naive struct {
 	cluster *dbroute.Cluster
 	window  time.Duration
 	shared  *lastWrite // nil: by client
+}
+
+// replicaOnly reads tokens as one does who does not think of the primary.
+type replicaOnly struct{ *dbroute.Cluster }
+
+func (r replicaOnly) Read(ctx context.Context, name string, fn func(dbroute.Querier) error) error {
+	if name == tokens.WithOwner {
+		return sql.ErrNoRows // the replica was asked; there is no second look
+	}
+	return r.Cluster.Read(ctx, name, fn)
 }
 
 // naiveCookie holds a Unix time in milliseconds. It is not signed: one more bug.

@@ -37,6 +37,10 @@ type runningSide struct {
 	author   string // path of the author's posts
 	browsers map[Visitor]*http.Client
 	saw      map[Visitor]bool // who has saved or seen the new value
+
+	email, password string // of the writer
+	client          *http.Client
+	programs        map[Visitor]*program
 }
 
 const postBody = "The autumn prices, for you to pick apart before they go out."
@@ -51,10 +55,20 @@ func (s *runningSide) prepare(ctx context.Context, cfg site.Config) error {
 	}
 	defer s.close()
 	for by, called := range map[Visitor]string{Writer: name.Old, Commenter: "Tobias"} {
-		email := strings.ToLower(rand.Text()) + "@lab.example"
-		if _, err := s.submit(ctx, by, "/signup", "name", called, "email", email, "password", rand.Text()); err != nil {
+		email, password := strings.ToLower(rand.Text())+"@lab.example", rand.Text()
+		if _, err := s.submit(ctx, by, "/signup", "name", called, "email", email, "password", password); err != nil {
 			return err
 		}
+		if by == Writer {
+			s.email, s.password = email, password
+		}
+	}
+	token, _, err := s.makeToken(ctx)
+	if err != nil {
+		return err
+	}
+	s.programs = map[Visitor]*program{
+		Client: {token: token}, Agent: {token: token, consistency: s.side.Consistency}, Service: {},
 	}
 	response, err := s.submit(ctx, Writer, "/posts", "title", title.Old, "body", postBody)
 	if err != nil {
@@ -86,6 +100,7 @@ func (s *runningSide) open(cfg site.Config) error {
 		s.servers, s.origins = append(s.servers, server), append(s.origins, "http://"+listener.Addr().String())
 	}
 	s.origin = s.origins[0]
+	s.client = &http.Client{Timeout: 30 * time.Second}
 	before := s.browsers
 	s.browsers = map[Visitor]*http.Client{Writer: newBrowser(), Commenter: newBrowser(), Other: newBrowser()}
 	s.saw = map[Visitor]bool{}
@@ -129,14 +144,28 @@ func (s *runningSide) close() error {
 // do visits or saves, and notes what came back.
 func (s *runningSide) do(ctx context.Context, step Step, began time.Time) error {
 	o := Observation{At: time.Since(began), By: step.By}
+	p, isProgram := s.programs[step.By]
+	if step.Do == ActIfInDoubt && !p.doubts {
+		return nil
+	}
 	var err error
-	switch step.Do {
-	case Save:
+	switch {
+	case step.Do == Save && isProgram:
+		err = s.saveByProgram(ctx, step.By, &o)
+	case step.Do == Save:
 		err = s.save(ctx, &o)
-	case Comment:
+	case step.Do == Comment:
 		err = s.comment(ctx, step.By, &o)
-	case Guess:
+	case step.Do == Guess:
 		err = s.guess(ctx, step, &o)
+	case step.Do == MakeToken:
+		err = s.newToken(ctx, step.By, &o)
+	case step.Do == Act, step.Do == ActIfInDoubt:
+		err = s.act(ctx, step.By, &o)
+	case step.Do == Count:
+		err = s.count(ctx, step.By, &o)
+	case isProgram:
+		err = s.visitByProgram(ctx, step, &o)
 	default:
 		err = s.visit(ctx, step, &o)
 	}
@@ -170,11 +199,15 @@ func (s *runningSide) write(ctx context.Context, by Visitor, path string, fields
 	if err != nil {
 		return err
 	}
-	// The write is the last that the page before the redirect did. What the cluster of
-	// the cache did is in a header of its own.
+	return o.writtenBy(response)
+}
+
+// writtenBy takes from a response which server took the write, which is the last
+// that the request did. What the cluster of the cache did is in a header of its own.
+func (o *Observation) writtenBy(response *http.Response) error {
 	timings := strings.Split(response.Header.Get("Server-Timing"), `desc="`)
 	if _, err := fmt.Sscanf(timings[len(timings)-1], "server %d, %s write", &o.ServerID, &o.Role); err != nil {
-		return fmt.Errorf("save: Server-Timing: %w", err)
+		return fmt.Errorf("%s %s: Server-Timing: %w", o.Method, response.Request.URL.Path, err)
 	}
 	o.Role, o.Reason = dbroute.Role(strings.TrimSuffix(string(o.Role), ",")), string(dbroute.Written)
 	return nil
@@ -214,10 +247,15 @@ func (s *runningSide) visit(ctx context.Context, step Step, o *Observation) erro
 	if err := read(page, s.subject); err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
+	s.judge(step, o)
+	return nil
+}
+
+// judge says whether a visit showed what it must, and whether that was stale.
+func (s *runningSide) judge(step Step, o *Observation) {
 	o.Stale = s.saw[step.By] && o.Value == s.subject.Old
 	s.saw[step.By] = s.saw[step.By] || o.Value == s.subject.New
 	o.Problem = s.want(step).differs(*o, s.subject)
-	return nil
 }
 
 // get opens a page.
