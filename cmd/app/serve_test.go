@@ -67,7 +67,13 @@ func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
 func TestMigrateThenServe(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		env, servers, _ := configured(t, engine)
-		for _, want := range []string{"applied 00001_posts.sql\napplied 00002_people.sql\napplied 00003_cache.sql\n", "nothing to do\n"} {
+		files, err := os.ReadDir("../../migrations/postgres")
+		stacktest.Must(t, err)
+		all := ""
+		for _, f := range files {
+			all += "applied " + f.Name() + "\n"
+		}
+		for _, want := range []string{all, "nothing to do\n"} {
 			if stdout, _ := runs(t, env, 0, "migrate"); stdout != want {
 				t.Errorf("migrate prints %q, want %q", stdout, want)
 			}
