@@ -17,6 +17,7 @@ import (
 
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/site"
 	"freshread/internal/status"
 	"freshread/migrations"
 )
@@ -125,7 +126,9 @@ func openChecked(ctx context.Context, cfg *config, log *slog.Logger) (*dbroute.C
 }
 
 func migrate(ctx context.Context, args []string, std streams) error {
-	if err := noArguments(flag.NewFlagSet("migrate", flag.ContinueOnError), args, std); err != nil {
+	flags := flag.NewFlagSet("migrate", flag.ContinueOnError)
+	seed := flags.Bool("seed", false, "then fill an empty database with people and posts; their password is published")
+	if err := noArguments(flags, args, std); err != nil {
 		return err
 	}
 	cfg, err := loadConfig()
@@ -148,6 +151,9 @@ func migrate(ctx context.Context, args []string, std streams) error {
 	}
 	if len(applied) == 0 {
 		fmt.Fprintln(std.out, "nothing to do")
+	}
+	if *seed {
+		return site.Seed(ctx, cluster)
 	}
 	return nil
 }
