@@ -6,6 +6,6 @@ set -euo pipefail
 
 healthcheck.sh --connect --innodb_initialized
 if [[ -n ${SOURCE_HOST:-} ]]; then
-  status=$(MYSQL_PWD=$MARIADB_ROOT_PASSWORD mariadb --user=root --execute='SHOW REPLICA STATUS\G')
+  status=$(MYSQL_PWD=$MARIADB_ROOT_PASSWORD mariadb --user=root --socket=/run/mysqld/mysqld.sock --execute='SHOW REPLICA STATUS\G')
   [[ $status == *'Slave_IO_Running: Yes'* && $status == *'Slave_SQL_Running: Yes'* ]]
 fi

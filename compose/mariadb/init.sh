@@ -3,7 +3,7 @@
 # database and its user, on a server that nobody else can reach yet.
 set -euo pipefail
 
-client() { MYSQL_PWD=$MARIADB_ROOT_PASSWORD mariadb --user=root; }
+client() { MYSQL_PWD=$MARIADB_ROOT_PASSWORD mariadb --user=root --socket=/run/mysqld/mysqld.sock; }
 
 client <<EOF_SQL
 CREATE USER replicator IDENTIFIED BY '$REPLICATION_PASSWORD';
