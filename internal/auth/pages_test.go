@@ -92,7 +92,7 @@ func TestAccountThatTheReplicaDoesNotShowYet(t *testing.T) {
 		session := s.Browser()
 		u, err := url.Parse(s.URL)
 		stacktest.Must(t, err)
-		session.Client.Jar.SetCookies(u, []*http.Cookie{{Name: "session", Value: b.Cookie("session"), Path: "/"}})
+		session.Client.Jar.SetCookies(u, []*http.Cookie{{Name: sitetest.SessionCookie, Value: b.Cookie(sitetest.SessionCookie), Path: "/"}})
 		p := session.Get("/").Want(http.StatusOK, "[data-viewer]", "Mara")
 		if got := p.Find(`[data-read="posts.Newest"]`).AttrOr("data-server-id", ""); got != "1" {
 			t.Errorf("the rest of the page was read from server %q", got)
@@ -111,7 +111,7 @@ func TestSignUpOfAnAddressThatTheReplicaDoesNotShowYet(t *testing.T) {
 		if got := p.Find("#name").AttrOr("value", ""); got != "Another" {
 			t.Errorf("the name is %q", got)
 		}
-		if b.Cookie("session") != "" {
+		if b.Cookie(sitetest.SessionCookie) != "" {
 			t.Error("there is a session")
 		}
 	})
@@ -169,7 +169,7 @@ func TestWhatEndsASessionEndsItAtOnce(t *testing.T) {
 				s := s.In(t)
 				b := s.User("Mara")
 				other := b.LogIn()
-				stolen := b.Cookie("session")
+				stolen := b.Cookie(sitetest.SessionCookie)
 				s.Applied()
 				resume := s.Pause()
 				defer resume()
@@ -178,7 +178,7 @@ func TestWhatEndsASessionEndsItAtOnce(t *testing.T) {
 				u, err := url.Parse(s.URL)
 				stacktest.Must(t, err)
 				thief := s.Browser()
-				thief.Client.Jar.SetCookies(u, []*http.Cookie{{Name: "session", Value: stolen, Path: "/"}})
+				thief.Client.Jar.SetCookies(u, []*http.Cookie{{Name: sitetest.SessionCookie, Value: stolen, Path: "/"}})
 				p := thief.Get("/profile").Want(http.StatusOK, "h1", "Log in")
 				wantGuard(t, p, 1)
 				thief.Post("/profile", "name", "Thief").Want(http.StatusUnauthorized, "h1", "You are not logged in")
@@ -315,7 +315,7 @@ func TestLogOutDuringASlowPage(t *testing.T) {
 		(<-done).Want(http.StatusOK, "[data-viewer]", "Mara") // it was rendered for who was logged in then
 		b.Get(path).Want(http.StatusOK, ".account a", "Log in")
 		b.Get("/profile").Want(http.StatusOK, "h1", "Log in")
-		if got := b.Cookie("session"); got != "" {
+		if got := b.Cookie(sitetest.SessionCookie); got != "" {
 			t.Errorf("there is a session again: %q", got)
 		}
 	})
@@ -342,7 +342,7 @@ func TestSessionCookie(t *testing.T) {
 		b := s.Browser()
 		u, err := url.Parse(s.URL)
 		stacktest.Must(t, err)
-		b.Client.Jar.SetCookies(u, []*http.Cookie{{Name: "session", Value: "garbage", Path: "/"}})
+		b.Client.Jar.SetCookies(u, []*http.Cookie{{Name: sitetest.SessionCookie, Value: "garbage", Path: "/"}})
 		p := b.Get("/").Want(http.StatusOK, ".account a", "Log in")
 		wantGuard(t, p, 0)
 	})

@@ -79,15 +79,17 @@ func endAll(ctx context.Context, tx *dbroute.Tx, userID int64) error {
 // Cookies keeps the session's secret in the browser. Only log-in, log-out and a
 // changed password write it: a slow page must not bring back a session that has
 // ended meanwhile.
-type Cookies struct{ store *sessions.CookieStore }
+type Cookies struct {
+	store *sessions.CookieStore
+	name  string
+}
 
-const (
-	sessionCookie = "session"
-	secretKey     = "secret"
-)
+const secretKey = "secret"
 
-// NewCookies derives keys of its own from keys; see web.NewMarkers.
-func NewCookies(keys [][]byte, secure bool) (*Cookies, error) {
+// NewCookies derives keys of its own from keys; see web.NewMarkers. A cookie is
+// for all ports of a host, so its name has the cluster's in it: nobody is logged
+// out by logging in to another cluster's site there.
+func NewCookies(clusterName string, keys [][]byte, secure bool) (*Cookies, error) {
 	var pairs [][]byte
 	for _, key := range keys {
 		derived, err := hkdf.Key(sha256.New, key, nil, "freshread session", 64)
@@ -99,12 +101,12 @@ func NewCookies(keys [][]byte, secure bool) (*Cookies, error) {
 	store := sessions.NewCookieStore(pairs...)
 	store.Options = &sessions.Options{Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure}
 	store.MaxAge(int(sessionLife / time.Second))
-	return &Cookies{store}, nil
+	return &Cookies{store: store, name: "session." + clusterName}, nil
 }
 
 // secret returns what the browser holds, or "" if it is not logged in.
 func (c *Cookies) secret(r *http.Request) string {
-	s, err := c.store.Get(r, sessionCookie)
+	s, err := c.store.Get(r, c.name)
 	if err != nil {
 		return "" // not ours, or of a key that is gone
 	}
@@ -113,7 +115,7 @@ func (c *Cookies) secret(r *http.Request) string {
 }
 
 func (c *Cookies) set(r *http.Request, w http.ResponseWriter, s session) error {
-	cookie, _ := c.store.New(r, sessionCookie) // an unreadable one is replaced
+	cookie, _ := c.store.New(r, c.name) // an unreadable one is replaced
 	cookie.Values = map[any]any{secretKey: s.secret}
 	if err := cookie.Save(r, w); err != nil {
 		return fmt.Errorf("save session cookie: %w", err)
@@ -122,7 +124,7 @@ func (c *Cookies) set(r *http.Request, w http.ResponseWriter, s session) error {
 }
 
 func (c *Cookies) clear(r *http.Request, w http.ResponseWriter) error {
-	cookie, _ := c.store.New(r, sessionCookie)
+	cookie, _ := c.store.New(r, c.name)
 	cookie.Values, cookie.Options.MaxAge = nil, -1
 	if err := cookie.Save(r, w); err != nil {
 		return fmt.Errorf("delete session cookie: %w", err)

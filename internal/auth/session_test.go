@@ -10,7 +10,7 @@ import (
 func TestSessionKeysRotate(t *testing.T) {
 	key := func(b string) []byte { return bytes.Repeat([]byte(b), 32) }
 	cookies := func(keys ...[]byte) *Cookies {
-		c, err := NewCookies(keys, false)
+		c, err := NewCookies("main", keys, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,6 +38,32 @@ func TestSessionKeysRotate(t *testing.T) {
 	} {
 		if got := c.reader.secret(c.request); got != c.want {
 			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+func TestSitesOnPortsOfOneHostKeepTheirSessions(t *testing.T) {
+	keys := [][]byte{bytes.Repeat([]byte("a"), 32)}
+	next := httptest.NewRequest(http.MethodGet, "/", nil)
+	clusters := []string{"first", "second"}
+	for _, name := range clusters {
+		c, err := NewCookies(name, keys, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response := httptest.NewRecorder()
+		if err := c.set(next, response, session{name}); err != nil {
+			t.Fatal(err)
+		}
+		next.AddCookie(response.Result().Cookies()[0])
+	}
+	for _, name := range clusters {
+		c, err := NewCookies(name, keys, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.secret(next); got != name {
+			t.Errorf("the session of %s is %q", name, got)
 		}
 	}
 }

@@ -187,7 +187,7 @@ func TestRequestsThatNoFormMakes(t *testing.T) {
 				if name, value, ok := strings.Cut(c.header, ": "); ok {
 					request.Header.Set(name, value)
 				}
-				request.AddCookie(&http.Cookie{Name: "session", Value: b.Cookie("session")})
+				request.AddCookie(&http.Cookie{Name: sitetest.SessionCookie, Value: b.Cookie(sitetest.SessionCookie)})
 				response, err := http.DefaultTransport.RoundTrip(request)
 				stacktest.Must(t, err)
 				response.Body.Close()
@@ -310,7 +310,7 @@ func withoutSession(t *testing.T, b *sitetest.Browser) http.CookieJar {
 	u, err := url.Parse(b.URL)
 	stacktest.Must(t, err)
 	for _, c := range b.Client.Jar.Cookies(u) {
-		if c.Name != "session" {
+		if c.Name != sitetest.SessionCookie {
 			jar.SetCookies(u, []*http.Cookie{c})
 		}
 	}

@@ -117,7 +117,7 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	cookies, err := auth.NewCookies(cfg.SessionKeys, cfg.SecureCookies)
+	cookies, err := auth.NewCookies(cfg.Cluster.Name(), cfg.SessionKeys, cfg.SecureCookies)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}

@@ -300,6 +300,9 @@ func (b *Browser) Write(title string) string {
 	return p.Path
 }
 
+// SessionCookie is the name of the cookie that holds a log-in.
+const SessionCookie = "session.main"
+
 // Cookie returns the value of a cookie, or "".
 func (b *Browser) Cookie(name string) string {
 	u, _ := url.Parse(b.URL)
