@@ -23,6 +23,7 @@ USER 65532:65532
 FROM base AS balancer
 COPY --from=build /bin/balancer /balancer
 EXPOSE 8080
+HEALTHCHECK --interval=5s --timeout=6s --start-period=30s CMD ["/balancer", "healthcheck"]
 ENTRYPOINT ["/balancer"]
 
 FROM base AS app
