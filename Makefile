@@ -10,7 +10,7 @@ all := $(or $(ENGINE),postgres postgres19 mysql mariadb)
 
 .PHONY: help
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Start real servers and the site on http://127.0.0.1:8080
@@ -28,6 +28,13 @@ lab: ## Run the experiments: each bug beside its cure
 test: ## Run all tests on real servers, with the race detector
 	@scripts/install $(all) compiler ps
 	TEST_ENGINES="$(all)" go test -race ./...
+
+# IMAGE_BUILDER may name a program that makes the images which docker-compose.yml names
+# by themselves, where no registry can be reached.
+.PHONY: compose-test
+compose-test: ## Start docker-compose.yml, each profile, and walk the sites
+	@$(IMAGE_BUILDER)
+	COMPOSE_TEST=1 go test -count=1 -timeout 40m -v ./compose
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck, module files, shell scripts

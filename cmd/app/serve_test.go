@@ -187,6 +187,30 @@ func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 	})
 }
 
+func TestMigrateSeedsAnEmptyDatabaseOnce(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		env, servers, database := configured(t, engine)
+		count := func() (people, posts int) {
+			primary := openPrimary(t, servers, database)
+			stacktest.Must(t, primary.QueryRow(`SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM posts)`).Scan(&people, &posts))
+			return people, posts
+		}
+		runs(t, env, 0, "migrate")
+		if people, posts := count(); people+posts > 0 {
+			t.Errorf("without --seed there are %d people and %d posts", people, posts)
+		}
+		runs(t, env, 0, "migrate", "--seed")
+		people, posts := count()
+		if people == 0 || posts == 0 {
+			t.Errorf("the seed has %d people and %d posts", people, posts)
+		}
+		runs(t, env, 0, "migrate", "--seed")
+		if again, more := count(); again != people || more != posts {
+			t.Errorf("a second seed makes %d people of %d, and %d posts of %d", again, people, more, posts)
+		}
+	})
+}
+
 func lastLine(text string) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	return lines[len(lines)-1] + "\n"
