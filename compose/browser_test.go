@@ -62,11 +62,10 @@ func (b *browser) see(path string) seen {
 	return seen{page.Find("[data-title]").Text(), read.AttrOr("data-server-id", ""), read.AttrOr("data-reason", "")}
 }
 
-// logIn becomes one of those whom the log-in page offers.
-func (b *browser) logIn() *browser {
+// logIn becomes one of those whom the log-in page offers, by their place in it.
+func (b *browser) logIn(place int) *browser {
 	b.t.Helper()
-	form := b.get("/login").Find(".demo-accounts form").First()
-	b.post("/login", fieldsOf(form))
+	b.post("/login", fieldsOf(b.get("/login").Find(".demo-accounts form").Eq(place)))
 	return b
 }
 

@@ -16,6 +16,12 @@ import (
 // delay is REPLICATION_DELAY: long enough for a page to be read before it is over.
 const delay = 3
 
+// People whom the log-in page offers: two, since log-ins for an account are limited.
+const (
+	one = iota
+	other
+)
+
 // site is one of the sites that the stack has. Its servers are a primary and
 // replicas, the late one first; their ids are 1, 2, 3.
 type site struct {
@@ -71,7 +77,7 @@ func TestCompose(t *testing.T) {
 		visitor := newBrowser(t)
 		all := append([]site{always}, sites...)
 		for _, s := range all {
-			visitor.at(d.url(s)).logIn()
+			visitor.at(d.url(s)).logIn(one)
 		}
 		for _, s := range all {
 			if visitor.at(d.url(s)).get("/").Find("[data-viewer]").Length() == 0 {
@@ -157,7 +163,7 @@ func (d *stack) survivesNewContainers(s site) {
 func (d *stack) walk(s site) {
 	d.t.Helper()
 	d.waitRead(s)
-	writer := newBrowser(d.t).at(d.url(s)).logIn()
+	writer := newBrowser(d.t).at(d.url(s)).logIn(one)
 	path := writer.submit("/posts/new", "First title")
 	const title = "Second title"
 	writer.submit(path+"/edit", title)
@@ -208,7 +214,7 @@ func (d *stack) waitRead(s site) {
 func (d *stack) save(s site) (path, title string) {
 	d.t.Helper()
 	title = "Title of " + time.Now().Format(time.StampNano)
-	return newBrowser(d.t).at(d.url(s)).logIn().submit("/posts/new", title), title
+	return newBrowser(d.t).at(d.url(s)).logIn(other).submit("/posts/new", title), title
 }
 
 // keepsPromisesInEveryProcess saves and reads through the balancer, which gives
@@ -218,7 +224,7 @@ func (d *stack) keepsPromisesInEveryProcess() {
 	const processes = 3
 	d.up("--scale", "app=3")
 	d.walk(always)
-	writer := newBrowser(d.t).at(d.url(always)).logIn()
+	writer := newBrowser(d.t).at(d.url(always)).logIn(other)
 	path := writer.submit("/posts/new", "First title")
 	saveAndReload := func(title string) {
 		writer.submit(path+"/edit", title)
