@@ -203,7 +203,7 @@ func (d *stack) waitRead(s site) {
 	d.t.Helper()
 	visitor := newBrowser(d.t).at(d.url(s))
 	d.eventually("all servers are up", func() error {
-		if up := visitor.get("/cluster").Find(`[data-server][data-state="up"]`).Length(); up != len(s.servers) {
+		if up := visitor.get("/cluster").Find(".cluster").First().Find(`[data-state="up"]`).Length(); up != len(s.servers) {
 			return fmt.Errorf("%d are", up)
 		}
 		return nil
