@@ -113,7 +113,7 @@ func (s *runningSide) open(cfg site.Config) error {
 	}
 	for by, browser := range before {
 		for _, c := range browser.Jar.Cookies(u) {
-			if c.Name == "session" {
+			if strings.HasPrefix(c.Name, "session.") {
 				s.browsers[by].Jar.SetCookies(u, []*http.Cookie{c})
 			}
 		}
