@@ -125,7 +125,7 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	once, err := tokens.NewOnce(cfg.SessionKeys, cfg.SecureCookies)
+	once, err := tokens.NewOnce(cfg.Cluster.Name(), cfg.SessionKeys, cfg.SecureCookies)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}

@@ -19,20 +19,21 @@ import (
 // cookie, and a reload of that page would make a second token. The cookie is
 // encrypted, is sent to /tokens alone, and is gone once that has been shown.
 type Once struct {
+	name   string
 	codecs []securecookie.Codec
 	secure bool
 }
 
 const (
-	onceCookie = "new-token"
-	oncePath   = "/tokens"
-	onceLife   = time.Minute
+	oncePath = "/tokens"
+	onceLife = time.Minute
 )
 
-// NewOnce derives keys of its own from keys; see web.NewMarkers. With secure the
-// cookie travels over TLS only.
-func NewOnce(keys [][]byte, secure bool) (*Once, error) {
-	o := &Once{secure: secure}
+// NewOnce derives keys of its own from keys; see web.NewMarkers. The cluster's name
+// tells the cookie from those of sites on other ports. With secure it travels over
+// TLS only.
+func NewOnce(clusterName string, keys [][]byte, secure bool) (*Once, error) {
+	o := &Once{name: "new-token." + clusterName, secure: secure}
 	for _, key := range keys {
 		derived, err := hkdf.Key(sha256.New, key, nil, "freshread new token", 64)
 		if err != nil {
@@ -51,7 +52,7 @@ type made struct {
 }
 
 func (o *Once) give(c echo.Context, m made) error {
-	value, err := securecookie.EncodeMulti(onceCookie, m, o.codecs...)
+	value, err := securecookie.EncodeMulti(o.name, m, o.codecs...)
 	if err != nil {
 		return fmt.Errorf("new token: %w", err)
 	}
@@ -61,19 +62,19 @@ func (o *Once) give(c echo.Context, m made) error {
 
 // take returns what was given to the signed-in user, and takes it from the browser.
 func (o *Once) take(c echo.Context) (made, bool) {
-	cookie, err := c.Cookie(onceCookie)
+	cookie, err := c.Cookie(o.name)
 	if err != nil {
 		return made{}, false
 	}
 	c.SetCookie(o.cookie("", -1))
 	var m made
-	err = securecookie.DecodeMulti(onceCookie, cookie.Value, &m, o.codecs...)
+	err = securecookie.DecodeMulti(o.name, cookie.Value, &m, o.codecs...)
 	return m, err == nil && m.UserID == auth.Current(c.Request().Context()).ID
 }
 
 func (o *Once) cookie(value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: onceCookie, Value: value, Path: oncePath, MaxAge: maxAge,
+		Name: o.name, Value: value, Path: oncePath, MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: o.secure,
 	}
 }
