@@ -32,6 +32,7 @@ func configured(t *testing.T, engine string) (environment, *stack.Stack, string)
 		"SECURE_COOKIES":        "false",
 		"SHOW_READS":            "true",
 		"CHECK_TIMEOUT":         "5s", // of a busy machine
+		"HEALTH_TIMEOUT":        "5s",
 		"ADDR":                  "127.0.0.1:0",
 	}
 	return env, servers, database
@@ -51,6 +52,14 @@ func (e environment) with(changes environment) environment {
 func (a *app) serving(t *testing.T) (addr string) {
 	t.Helper()
 	return a.says(t, &a.errOut, `"msg":"serving","addr":"([^"]+)"`)
+}
+
+// servingWithReplica is serving, once the replica is read too.
+func (a *app) servingWithReplica(t *testing.T) (addr string) {
+	t.Helper()
+	addr = a.serving(t)
+	a.says(t, &a.errOut, `"msg":"replica changes state".*"to":"(up)"`)
+	return addr
 }
 
 func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
@@ -81,7 +90,7 @@ func TestMigrateThenServe(t *testing.T) {
 		stacktest.Applied(t, servers)
 
 		site := start(t, env, "serve")
-		addr := site.serving(t)
+		addr := site.servingWithReplica(t)
 		resume := stacktest.Pause(t, servers)
 		visitor := newBrowser(t, "http://"+addr).signUp(t)
 		post := visitor.submit(t, "/posts/new", "First")
@@ -118,11 +127,12 @@ func TestMarkerCountsInEveryProcess(t *testing.T) {
 		env, servers, _ := configured(t, engine)
 		runs(t, env, 0, "migrate")
 		stacktest.Applied(t, servers)
-		stacktest.Pause(t, servers)
 		first, second := start(t, env, "serve"), start(t, env, "serve")
-		visitor := newBrowser(t, "http://"+first.serving(t)).signUp(t)
+		here, there := first.servingWithReplica(t), second.servingWithReplica(t)
+		stacktest.Pause(t, servers)
+		visitor := newBrowser(t, "http://"+here).signUp(t)
 		post := visitor.submit(t, "/posts/new", "First")
-		visitor.site = "http://" + second.serving(t)
+		visitor.site = "http://" + there
 		if got, want := visitor.see(t, post), (seen{"First", "1", "commit not reached"}); got != want {
 			t.Errorf("the other process shows %+v, want %+v", got, want)
 		}
@@ -357,11 +367,12 @@ func TestServeWithoutCommitIDs(t *testing.T) {
 			stacktest.Must(t, err)
 			t.Cleanup(func() { stacktest.Must(t, servers.Close()) })
 			env := environment{
-				"DATABASE_PRIMARY_URL": servers.Primary().URL(stacktest.Database(t, servers)),
-				"SESSION_KEYS":         strings.Repeat("0123456789abcdef", 4),
-				"SECURE_COOKIES":       "false",
-				"DEMO":                 "true",
-				"ADDR":                 "127.0.0.1:0",
+				"DATABASE_PRIMARY_URL":  servers.Primary().URL(stacktest.Database(t, servers)),
+				"DATABASE_REPLICA_URLS": engine + "://app@127.0.0.1:1/none", // without a binary log there is none
+				"SESSION_KEYS":          strings.Repeat("0123456789abcdef", 4),
+				"SECURE_COOKIES":        "false",
+				"DEMO":                  "true",
+				"ADDR":                  "127.0.0.1:0",
 			}
 			runs(t, env, 0, "migrate")
 			site := start(t, env, "serve")
