@@ -28,10 +28,15 @@ const lockSeconds = 300
 // the database lets one do the work and the others wait. It returns the names
 // of the migrations that this call applied.
 func Up(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) ([]string, error) {
-	provider, err := newProvider(cluster, log)
+	provider, locker, err := newProvider(cluster, log)
 	if err != nil {
 		return nil, err
 	}
+	unlock, err := acquire(ctx, cluster.PrimaryDB(), locker)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: lock: %w", err)
+	}
+	defer unlock()
 	results, err := provider.Up(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
@@ -43,9 +48,29 @@ func Up(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) ([]stri
 	return applied, nil
 }
 
+// acquire takes the lock around all that goose does. Goose would look at its table
+// before it takes a lock, and on MySQL, which commits each change of a schema at
+// once, find the table of another process half made.
+func acquire(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (unlock func(), err error) {
+	if db.Stats().MaxOpenConnections == 1 {
+		db.SetMaxOpenConns(2) // one holds the lock
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := locker.SessionLock(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return func() {
+		locker.SessionUnlock(context.WithoutCancel(ctx), conn) // if it fails, the connection is gone, and the lock with it
+		conn.Close()
+	}, nil
+}
+
 // Pending reports whether Up has something to do. It only reads.
 func Pending(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) (bool, error) {
-	provider, err := newProvider(cluster, log)
+	provider, _, err := newProvider(cluster, log)
 	if err != nil {
 		return false, err
 	}
@@ -68,20 +93,20 @@ func Pending(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) (b
 	return version < sources[len(sources)-1].Version, nil
 }
 
-func newProvider(cluster *dbroute.Cluster, log *slog.Logger) (*goose.Provider, error) {
+func newProvider(cluster *dbroute.Cluster, log *slog.Logger) (*goose.Provider, lock.SessionLocker, error) {
 	dialect, locker, err := dialectOf(cluster.Engine())
 	if err != nil {
-		return nil, fmt.Errorf("migrations: %w", err)
+		return nil, nil, fmt.Errorf("migrations: %w", err)
 	}
 	dir, err := fs.Sub(files, string(dialect))
 	if err != nil {
-		return nil, fmt.Errorf("migrations: %w", err)
+		return nil, nil, fmt.Errorf("migrations: %w", err)
 	}
-	p, err := goose.NewProvider(dialect, cluster.PrimaryDB(), dir, goose.WithSessionLocker(locker), goose.WithSlog(log))
+	p, err := goose.NewProvider(dialect, cluster.PrimaryDB(), dir, goose.WithSlog(log))
 	if err != nil {
-		return nil, fmt.Errorf("migrations: %w", err)
+		return nil, nil, fmt.Errorf("migrations: %w", err)
 	}
-	return p, nil
+	return p, locker, nil
 }
 
 // dialectOf returns what is also the name of the folder.
