@@ -46,6 +46,12 @@ type pair struct {
 // besides all others.
 func Main(m *testing.M, more ...string) int {
 	engines = append(engines, more...)
+	for _, engine := range strings.Fields(os.Getenv("TEST_ENGINES")) {
+		if err := stack.Installed(context.Background(), engine); err != nil {
+			fmt.Fprintln(os.Stderr, "TEST_ENGINES:", err)
+			return 1
+		}
+	}
 	if !wanted("postgres") || !named() && stack.Installed(context.Background(), "postgres") != nil {
 		flag.Set("test.skip", "^Example") // they have no way to skip themselves
 	}
@@ -66,15 +72,18 @@ func Main(m *testing.M, more ...string) int {
 // servers of one have nothing to do with those of another.
 func Each(t *testing.T, test func(t *testing.T, engine string)) {
 	t.Helper()
-	for _, engine := range engines {
-		if wanted(engine) {
-			t.Run(engine, func(t *testing.T) {
-				t.Parallel()
-				requireInstalled(t, engine)
-				test(t, engine)
-			})
-		}
+	for _, engine := range Engines() {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			requireInstalled(t, engine)
+			test(t, engine)
+		})
 	}
+}
+
+// Engines returns those that Each runs a test on.
+func Engines() []string {
+	return slices.DeleteFunc(slices.Clone(engines), func(engine string) bool { return !wanted(engine) })
 }
 
 // Only is for what one engine alone has: it skips the test where that engine is
