@@ -15,7 +15,7 @@ import (
 // alone.
 
 func benchmark(b *testing.B, run func(b *testing.B, p *process)) {
-	for _, engine := range []string{"postgres"} {
+	for _, engine := range stacktest.Engines() {
 		b.Run(engine, func(b *testing.B) {
 			stacktest.Only(b, engine)
 			run(b, newData(b, stacktest.Pair(b, engine)).process())
