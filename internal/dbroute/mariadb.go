@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mariadbEngine is MariaDB 10.6 and later. Its commit ID is a GTID position:
+// mariadbEngine is MariaDB 10.11 and later. Its commit ID is a GTID position:
 // "mariadb:0-1-7", and a plus sign between the domains where there are several.
 type mariadbEngine struct{ mysqlFamily }
 
