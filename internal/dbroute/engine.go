@@ -77,7 +77,7 @@ type engine interface {
 }
 
 // engines are all there are.
-func engines() []engine { return []engine{postgres{}, mysqlEngine{}, mariadbEngine{}} }
+func engines() []engine { return []engine{postgres{}, newMySQL(), newMariaDB()} }
 
 // identity is what a connection learns about its server when it opens.
 type identity struct {
@@ -120,7 +120,7 @@ func engineFor(rawURL string, asked Engine) (engine, error) {
 	case asked == "" || asked == found.name():
 		return found, nil
 	case asked == MariaDB && found.name() == MySQL:
-		return mariadbEngine{}, nil
+		return newMariaDB(), nil
 	}
 	return nil, fmt.Errorf("%w: %s:// is not a URL of the engine %q", ErrUnsupported, u.Scheme, asked)
 }
@@ -130,9 +130,9 @@ func engineOfScheme(scheme string) (engine, error) {
 	case "postgres", "postgresql":
 		return postgres{}, nil
 	case "mysql":
-		return mysqlEngine{}, nil
+		return newMySQL(), nil
 	case "mariadb":
-		return mariadbEngine{}, nil
+		return newMariaDB(), nil
 	case "sqlite", "sqlite3", "file":
 		return nil, fmt.Errorf("%w: SQLite has no replicas that apply a primary's commits, so there is nothing to route", ErrUnsupported)
 	case "sqlserver", "mssql":

@@ -51,5 +51,5 @@ func GTIDSet(text string) string {
 
 // CoversGTID reports whether a commit ID of MySQL includes a GTID.
 func CoversGTID(id CommitID, gtid string) bool {
-	return mysqlEngine{}.covers(id, CommitID{"mysql:" + gtid})
+	return newMySQL().covers(id, CommitID{"mysql:" + gtid})
 }

@@ -143,6 +143,8 @@ func (s gtidSet) String() string {
 	return b.String()
 }
 
+func (s gtidSet) isEmpty() bool { return len(s) == 0 }
+
 // add makes s the union of both.
 func (s gtidSet) add(other gtidSet) {
 	for source, list := range other {
@@ -216,6 +218,8 @@ func parseGTIDPosition(text string) (gtidPosition, error) {
 	}
 	return position, nil
 }
+
+func (p gtidPosition) isEmpty() bool { return len(p) == 0 }
 
 func (p gtidPosition) String() string {
 	var parts []string

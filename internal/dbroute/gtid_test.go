@@ -153,7 +153,7 @@ func TestMergeGTIDs(t *testing.T) {
 }
 
 func TestParseCommitIDOfGTIDs(t *testing.T) {
-	for _, e := range []engine{mysqlEngine{}, mariadbEngine{}} {
+	for _, e := range []engine{newMySQL(), newMariaDB()} {
 		for _, text := range []string{
 			"mysql:" + a1 + ":1-5", "mysql:" + a1 + ":1-5+" + a1 + ":blue:1+" + b2 + ":7:9", "mariadb:0-1-7", "mariadb:0-1-7+1-2-9",
 		} {
@@ -178,7 +178,7 @@ func FuzzParseGTIDCommitID(f *testing.F) {
 	f.Add("mysql:" + a1 + ":1-5:7+" + b2 + ":1")
 	f.Add("mariadb:0-1-7+1-2-9")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, e := range []engine{mysqlEngine{}, mariadbEngine{}} {
+		for _, e := range []engine{newMySQL(), newMariaDB()} {
 			if id, err := e.parse(text); err == nil && (id.String() != text || strings.ContainsAny(text, " ,\n\"';")) {
 				t.Errorf("parse %q: %q", text, id)
 			}

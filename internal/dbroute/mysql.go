@@ -11,9 +11,12 @@ import (
 // mysqlEngine is MySQL 8.4 and later. Its commit ID is a set of GTIDs:
 // "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", and a plus sign between the
 // sources where there are several.
-type mysqlEngine struct{ mysqlFamily }
+type mysqlEngine struct {
+	mysqlFamily
+	gtidIDs[gtidSet]
+}
 
-func (mysqlEngine) name() Engine { return MySQL }
+func newMySQL() mysqlEngine { return mysqlEngine{gtidIDs: gtidIDs[gtidSet]{MySQL, parseGTIDSet}} }
 
 func (mysqlEngine) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error) {
 	return newMySQLConnector(rawURL, readOnly, dial, "transaction_read_only", "transaction_isolation")
@@ -35,7 +38,7 @@ func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, rol
 // Of the sources it keeps this server's own, if there is something: all that came
 // from an earlier primary is older. Under group replication all members write
 // under the group's name.
-func (mysqlEngine) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
+func (e mysqlEngine) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
 	var owned, executed, uuid string
 	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid`).
 		Scan(&owned, &executed, &uuid)
@@ -54,7 +57,7 @@ func (mysqlEngine) position(ctx context.Context, conn *sql.Conn, who identity) (
 	if own := set.of(uuid); len(own) > 0 && !who.inGroup {
 		set = own
 	}
-	return mysqlCommitID(set), nil
+	return e.commitID(set), nil
 }
 
 // withoutOwners takes the threads out of "uuid:4#12:5#13".
@@ -70,37 +73,9 @@ func withoutOwners(owned string) string {
 	}
 }
 
-func (mysqlEngine) parse(text string) (CommitID, error) {
-	set, err := parseMySQLCommitID(text)
-	if err != nil || len(set) == 0 {
-		return CommitID{}, ErrMalformed
-	}
-	// One set has one text, so that equal commit IDs compare as equal.
-	if id := mysqlCommitID(set); id.text == text {
-		return id, nil
-	}
-	return CommitID{}, ErrMalformed
-}
-
-func (mysqlEngine) merge(a, b CommitID) (CommitID, error) {
-	union, err1 := parseMySQLCommitID(a.text)
-	other, err2 := parseMySQLCommitID(b.text)
-	if err1 != nil || err2 != nil {
-		return CommitID{}, ErrMalformed
-	}
-	union.add(other)
-	return mysqlCommitID(union), nil
-}
-
-func (mysqlEngine) covers(a, b CommitID) bool {
-	have, err1 := parseMySQLCommitID(a.text)
-	want, err2 := parseMySQLCommitID(b.text)
-	return err1 == nil && err2 == nil && have.covers(want)
-}
-
-func (mysqlEngine) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error) {
+func (e mysqlEngine) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error) {
 	var executed bool
-	err := conn.QueryRowContext(ctx, `SELECT GTID_SUBSET(?, @@GLOBAL.gtid_executed)`, mysqlText(id)).Scan(&executed)
+	err := conn.QueryRowContext(ctx, `SELECT GTID_SUBSET(?, @@GLOBAL.gtid_executed)`, e.serverText(id)).Scan(&executed)
 	if err != nil || !executed {
 		return notReached, err
 	}
@@ -108,11 +83,11 @@ func (mysqlEngine) reached(ctx context.Context, conn *sql.Conn, id CommitID) (re
 }
 
 // wait: WAIT_FOR_EXECUTED_GTID_SET takes 0 seconds for no bound at all.
-func (mysqlEngine) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error {
-	return conn.QueryRowContext(ctx, `SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)`, mysqlText(id), seconds).Scan(new(int))
+func (e mysqlEngine) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error {
+	return conn.QueryRowContext(ctx, `SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)`, e.serverText(id), seconds).Scan(new(int))
 }
 
-func (mysqlEngine) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+func (e mysqlEngine) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	var executed string
 	var readOnly bool
 	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_executed, @@GLOBAL.read_only`).Scan(&executed, &readOnly)
@@ -126,16 +101,7 @@ func (mysqlEngine) applied(ctx context.Context, conn *sql.Conn) (CommitID, error
 	if err != nil {
 		return CommitID{}, fmt.Errorf("gtid_executed %q: %w", executed, err)
 	}
-	return mysqlCommitID(set), nil
-}
-
-func (mysqlEngine) distance(a, b CommitID) int64 {
-	ahead, err1 := parseMySQLCommitID(a.text)
-	behind, err2 := parseMySQLCommitID(b.text)
-	if err1 != nil || err2 != nil {
-		return 0
-	}
-	return ahead.missing(behind)
+	return e.commitID(set), nil
 }
 
 func (mysqlEngine) missing(ctx context.Context, conn *sql.Conn, role Role) ([]string, error) {
@@ -157,29 +123,4 @@ func (mysqlEngine) missing(ctx context.Context, conn *sql.Conn, role Role) ([]st
 		lacks = append(lacks, "enforce_gtid_consistency is "+consistency+": set enforce_gtid_consistency=ON")
 	}
 	return lacks, nil
-}
-
-// mysqlCommitID is the zero CommitID for the empty set of a fresh server: there
-// is nothing to wait for.
-func mysqlCommitID(set gtidSet) CommitID {
-	if len(set) == 0 {
-		return CommitID{}
-	}
-	return CommitID{"mysql:" + strings.ReplaceAll(set.String(), ",", "+")}
-}
-
-// mysqlText is a commit ID as the server reads it.
-func mysqlText(id CommitID) string {
-	return strings.ReplaceAll(strings.TrimPrefix(id.text, "mysql:"), "+", ",")
-}
-
-func parseMySQLCommitID(text string) (gtidSet, error) {
-	rest, ok := strings.CutPrefix(text, "mysql:")
-	if text == "" {
-		return gtidSet{}, nil
-	}
-	if !ok || strings.Contains(rest, ",") {
-		return nil, ErrMalformed
-	}
-	return parseGTIDSet(strings.ReplaceAll(rest, "+", ","))
 }

@@ -122,8 +122,6 @@ func (mysqlFamily) insertID(ctx context.Context, tx *sql.Tx, query string, args 
 	return result.LastInsertId()
 }
 
-func (mysqlFamily) unit() string { return "transactions" }
-
 func (mysqlFamily) fault(err error) fault {
 	var refused *mysql.MySQLError
 	var netErr net.Error
