@@ -175,7 +175,7 @@ func Forget(ctx context.Context, tx *dbroute.Tx, keys ...string) error {
 	if err := advance(ctx, tx, keys); err != nil {
 		return fmt.Errorf("forget cache entries: %w", err)
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM cache_entries WHERE name IN (%s)`, times(len(keys), "?")), anys(keys)...); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM cache_entries WHERE name IN (%s)`, dbroute.Placeholders(len(keys))), anys(keys)...); err != nil {
 		return fmt.Errorf("forget cache entries: %w", err)
 	}
 	return nil

@@ -39,7 +39,7 @@ func newStatements(e dbroute.Engine) statements {
 
 // findEntries returns those that are there.
 func (c *Cache) findEntries(ctx context.Context, q dbroute.Querier, keys []string) (map[string]entry, error) {
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(c.sql.find, times(len(keys), "?")), anys(keys)...)
+	rows, err := q.QueryContext(ctx, fmt.Sprintf(c.sql.find, dbroute.Placeholders(len(keys))), anys(keys)...)
 	if err != nil {
 		return nil, err
 	}

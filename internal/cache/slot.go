@@ -42,7 +42,7 @@ func (g generations) of(key string) int64 { return g[slotOf(key)] }
 func hold(ctx context.Context, tx *dbroute.Tx, keys []string) (generations, error) {
 	slots := slotsOf(keys)
 	rows, err := tx.QueryContext(ctx, fmt.Sprintf(
-		`SELECT slot, generation FROM cache_slots WHERE slot IN (%s) ORDER BY slot FOR UPDATE`, times(len(slots), "?")), anys(slots)...)
+		`SELECT slot, generation FROM cache_slots WHERE slot IN (%s) ORDER BY slot FOR UPDATE`, dbroute.Placeholders(len(slots))), anys(slots)...)
 	if err != nil {
 		return nil, err
 	}

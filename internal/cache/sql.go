@@ -26,9 +26,6 @@ func dialect(e dbroute.Engine, statement string) string {
 	return strings.NewReplacer("{now}", now.For(e), "{or update}", orUpdate.For(e)).Replace(statement)
 }
 
-// times repeats an item, with commas between.
-func times(n int, item string) string { return strings.Repeat(item+", ", n-1) + item }
-
 func anys[T any](items []T) []any {
 	args := make([]any, len(items))
 	for i, item := range items {

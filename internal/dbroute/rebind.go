@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 )
 
+// Placeholders returns n of them, at least one, with commas between: for IN (…).
+func Placeholders(n int) string { return strings.Repeat("?, ", n-1) + "?" }
+
 // rebindDollar rewrites ? placeholders to $1, $2, …; quoted text and comments
 // are left alone. PostgreSQL's operators that contain a question mark must be
 // written as functions (jsonb_exists for ?).

@@ -3,7 +3,6 @@ package posts
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"freshread/internal/cache"
@@ -69,7 +68,7 @@ func tally(ctx context.Context, q dbroute.Querier, ids []any) (map[string]Tally,
 	rows, err := q.QueryContext(ctx, fmt.Sprintf(`
 		SELECT p.id, char_length(p.body), (SELECT count(*) FROM comments c WHERE c.post_id = p.id)
 		  FROM posts p
-		 WHERE p.id IN (%s)`, strings.Repeat("?, ", len(ids)-1)+"?"), ids...)
+		 WHERE p.id IN (%s)`, dbroute.Placeholders(len(ids))), ids...)
 	if err != nil {
 		return nil, err
 	}
