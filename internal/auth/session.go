@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +12,7 @@ import (
 	"github.com/gorilla/sessions"
 
 	"freshread/internal/dbroute"
+	"freshread/internal/web"
 )
 
 // sessionLife is how long a log-in lasts.
@@ -90,13 +90,13 @@ const secretKey = "secret"
 // for all ports of a host, so its name has the cluster's in it: nobody is logged
 // out by logging in to another cluster's site there.
 func NewCookies(clusterName string, keys [][]byte, secure bool) (*Cookies, error) {
+	derived, err := web.DeriveKeys(keys, "freshread session", 64)
+	if err != nil {
+		return nil, fmt.Errorf("session cookies: %w", err)
+	}
 	var pairs [][]byte
-	for _, key := range keys {
-		derived, err := hkdf.Key(sha256.New, key, nil, "freshread session", 64)
-		if err != nil {
-			return nil, fmt.Errorf("session cookies: %w", err)
-		}
-		pairs = append(pairs, derived[:32], derived[32:])
+	for _, key := range derived {
+		pairs = append(pairs, key[:32], key[32:])
 	}
 	store := sessions.NewCookieStore(pairs...)
 	store.Options = &sessions.Options{Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure}

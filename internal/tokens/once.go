@@ -1,8 +1,6 @@
 package tokens
 
 import (
-	"crypto/hkdf"
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"freshread/internal/auth"
+	"freshread/internal/web"
 )
 
 // Once carries the secret of a new token over the redirect to the page that shows
@@ -33,13 +32,13 @@ const (
 // tells the cookie from those of sites on other ports. With secure it travels over
 // TLS only.
 func NewOnce(clusterName string, keys [][]byte, secure bool) (*Once, error) {
+	derived, err := web.DeriveKeys(keys, "freshread new token", 64)
+	if err != nil {
+		return nil, fmt.Errorf("new token: %w", err)
+	}
 	o := &Once{name: "new-token." + clusterName, secure: secure}
-	for _, key := range keys {
-		derived, err := hkdf.Key(sha256.New, key, nil, "freshread new token", 64)
-		if err != nil {
-			return nil, fmt.Errorf("new token: derive key: %w", err)
-		}
-		codec := securecookie.New(derived[:32], derived[32:]).MaxAge(int(onceLife / time.Second))
+	for _, key := range derived {
+		codec := securecookie.New(key[:32], key[32:]).MaxAge(int(onceLife / time.Second))
 		o.codecs = append(o.codecs, codec.SetSerializer(securecookie.JSONEncoder{}))
 	}
 	return o, nil

@@ -1,16 +1,16 @@
 package tokens
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
+
+	"freshread/internal/web"
 )
 
 // Signer makes and reads the text of tokens, ID|fr_SECRETCHECKSUM.
@@ -30,18 +30,11 @@ var tokenText = regexp.MustCompile(`^([1-9][0-9]{0,18})\|` + prefix + `([A-Z2-7]
 // NewSigner derives keys of its own from keys; see web.NewMarkers. The first makes
 // checksums, all of them verify. A token ends with the key that it was made with.
 func NewSigner(keys [][]byte) (*Signer, error) {
-	if len(keys) == 0 {
-		return nil, errors.New("tokens: no key")
+	derived, err := web.DeriveKeys(keys, "freshread token", 32)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	s := &Signer{}
-	for _, key := range keys {
-		derived, err := hkdf.Key(sha256.New, key, nil, "freshread token", 32)
-		if err != nil {
-			return nil, fmt.Errorf("tokens: derive key: %w", err)
-		}
-		s.keys = append(s.keys, derived)
-	}
-	return s, nil
+	return &Signer{derived}, nil
 }
 
 // newSecret has 130 random bits, as A to Z and 2 to 7.

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -47,23 +45,17 @@ const (
 // random bytes, signs and encrypts; all of them verify, so that keys can be
 // rotated. With secure the cookies travel over TLS only.
 func NewMarkers(cluster *dbroute.Cluster, log *slog.Logger, keys [][]byte, secure bool) (*Markers, error) {
-	if len(keys) == 0 {
-		return nil, errors.New("markers: no key")
+	derived, err := DeriveKeys(keys, "freshread marker", 64)
+	if err != nil {
+		return nil, fmt.Errorf("markers: %w", err)
 	}
 	m := &Markers{
 		cluster: cluster, log: log, secure: secure, maxAge: foreverAge,
 		prefix: "marker." + cluster.Name() + ".",
 	}
-	for i, key := range keys {
-		if len(key) < 32 {
-			return nil, fmt.Errorf("markers: key %d has %d bytes, want at least 32", i+1, len(key))
-		}
-		derived, err := hkdf.Key(sha256.New, key, nil, "freshread marker", 64)
-		if err != nil {
-			return nil, fmt.Errorf("markers: derive key: %w", err)
-		}
+	for _, key := range derived {
 		// A marker must outlive any lag, so its signature does not expire.
-		codec := securecookie.New(derived[:32], derived[32:]).MaxAge(0)
+		codec := securecookie.New(key[:32], key[32:]).MaxAge(0)
 		m.codecs = append(m.codecs, codec.SetSerializer(securecookie.NopEncoder{}))
 	}
 	return m, nil
