@@ -143,7 +143,8 @@ func TestSubjectsMayBeAnything(t *testing.T) {
 // come after one that began later.
 func TestHitThatIsRolledBackHarmsNoOther(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
-		p := newData(t, stacktest.Pair(t, engine)).process()
+		servers := stacktest.Pair(t, engine)
+		p := newData(t, servers).process()
 		l := p.limiter("log-in", cache.Limit{Hits: cache.DefaultConns, Per: time.Hour})
 		for subject := range 8 {
 			subject := fmt.Sprint(subject)
@@ -161,7 +162,7 @@ func TestHitThatIsRolledBackHarmsNoOther(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(50 * time.Millisecond) // until they wait
+			stacktest.LocksAwaited(t, servers, cache.DefaultConns)
 			stacktest.Must(t, dying.Rollback())
 			others.Wait()
 			want(t, "the number denied", denied.Load(), 0)

@@ -87,7 +87,8 @@ func TestValueComputedBetweenForgetAndCommitIsTheNewOne(t *testing.T) {
 // first takes it back.
 func TestChangeThatIsRolledBackHarmsNoOther(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
-		p := newData(t, stacktest.Pair(t, engine)).process()
+		servers := stacktest.Pair(t, engine)
+		p := newData(t, servers).process()
 		forget := func(then func() error) error {
 			return p.main.Write(stacktest.Context(t), "forget", func(ctx context.Context, tx *dbroute.Tx) error {
 				if err := cache.Forget(ctx, tx, "a", "b"); err != nil {
@@ -110,7 +111,7 @@ func TestChangeThatIsRolledBackHarmsNoOther(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(100 * time.Millisecond) // until they wait
+			stacktest.LocksAwaited(t, servers, 10)
 			return errRollBack
 		})
 		if !errors.Is(err, errRollBack) {
