@@ -52,7 +52,8 @@ func Up(ctx context.Context, cluster *dbroute.Cluster, log *slog.Logger) ([]stri
 // before it takes a lock, and on MySQL, which commits each change of a schema at
 // once, find the table of another process half made.
 func acquire(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (unlock func(), err error) {
-	if db.Stats().MaxOpenConnections == 1 {
+	size := db.Stats().MaxOpenConnections
+	if size == 1 {
 		db.SetMaxOpenConns(2) // one holds the lock
 	}
 	conn, err := db.Conn(ctx)
@@ -65,6 +66,7 @@ func acquire(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (unlock
 	return func() {
 		locker.SessionUnlock(context.WithoutCancel(ctx), conn) // if it fails, the connection is gone, and the lock with it
 		conn.Close()
+		db.SetMaxOpenConns(size)
 	}, nil
 }
 
