@@ -47,14 +47,14 @@ type logInForm struct {
 
 func parseLogIn(fields url.Values) logInForm {
 	return logInForm{
-		Email:    FoldEmail(fields.Get("email")),
+		Email:    foldEmail(fields.Get("email")),
 		Next:     web.LocalPath(fields.Get("next")),
 		password: fields.Get("password"),
 	}
 }
 
-// FoldEmail returns an address as accounts have it, or "", which none has.
-func FoldEmail(typed string) string {
+// foldEmail returns an address as accounts have it, or "", which none has.
+func foldEmail(typed string) string {
 	email, ok := web.Line(typed)
 	if !ok {
 		return ""

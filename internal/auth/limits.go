@@ -26,9 +26,10 @@ func (l *Limits) LogIn(ctx context.Context, address, email string) error {
 	return l.Password(ctx, email)
 }
 
-// Password counts an attempt to give an account's password.
+// Password counts an attempt to give an account's password, however its address is
+// written.
 func (l *Limits) Password(ctx context.Context, email string) error {
-	return l.LogInByAccount.Hit(ctx, email)
+	return l.LogInByAccount.Hit(ctx, foldEmail(email))
 }
 
 // SignUp counts a sign-up.

@@ -99,7 +99,7 @@ type Verified struct {
 // Verify checks an address and a password. If they are not somebody's it returns
 // ErrWrongPassword, whatever it was that was wrong.
 func (s *Store) Verify(ctx context.Context, passwords *Passwords, email, password string) (Verified, error) {
-	found, err := s.credentialsByEmail(ctx, FoldEmail(email))
+	found, err := s.credentialsByEmail(ctx, foldEmail(email))
 	if err != nil {
 		return Verified{}, err
 	}

@@ -112,7 +112,7 @@ func (a *API) create(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	if err := a.limits.LogIn(ctx, web.ClientAddress(c), auth.FoldEmail(sent.Email)); err != nil {
+	if err := a.limits.LogIn(ctx, web.ClientAddress(c), sent.Email); err != nil {
 		return err
 	}
 	user, err := a.users.Verify(ctx, a.passwords, sent.Email, sent.Password)
