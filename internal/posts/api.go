@@ -90,20 +90,6 @@ func answerPost(c echo.Context, status int, p Post) web.Answer {
 	return web.Answer{Status: status, ETag: web.ETag(p.Version), Body: body}
 }
 
-// How many there are in a part of a list.
-const (
-	standardLimit = 20
-	mostLimit     = 100
-)
-
-// place reads which part of a list is wanted.
-func place(c echo.Context) (before int64, limit int, err error) {
-	if before, err = web.BeforeQuery(c); err == nil {
-		limit, err = web.LimitQuery(c, standardLimit, mostLimit)
-	}
-	return before, limit, err
-}
-
 // summaryJSON is a post as the list has it.
 type summaryJSON struct {
 	postJSON
@@ -111,7 +97,7 @@ type summaryJSON struct {
 }
 
 func (a *API) list(c echo.Context) error {
-	before, limit, err := place(c)
+	before, limit, err := web.PartQuery(c)
 	if err != nil {
 		return err
 	}
@@ -167,14 +153,26 @@ func (a *API) create(c echo.Context) error {
 	})
 }
 
+// postToChange reads which post is to be changed, and which versions of it may be.
+func postToChange(c echo.Context) (id int64, seen web.Versions, err error) {
+	if id, err = web.IDParam(c, "id"); err == nil {
+		seen, err = web.IfMatch(c)
+	}
+	return id, seen, err
+}
+
+// commentToChange is postToChange for a comment.
+func commentToChange(c echo.Context) (postID, id int64, seen web.Versions, err error) {
+	if postID, id, err = commentParams(c); err == nil {
+		seen, err = web.IfMatch(c)
+	}
+	return postID, id, seen, err
+}
+
 func apiPath(postID int64) string { return fmt.Sprintf("/api/posts/%d", postID) }
 
 func (a *API) update(c echo.Context) error {
-	id, err := idParam(c, "id")
-	if err != nil {
-		return err
-	}
-	seen, err := web.IfMatch(c)
+	id, seen, err := postToChange(c)
 	if err != nil {
 		return err
 	}
@@ -192,11 +190,7 @@ func (a *API) update(c echo.Context) error {
 }
 
 func (a *API) delete(c echo.Context) error {
-	id, err := idParam(c, "id")
-	if err != nil {
-		return err
-	}
-	seen, err := web.IfMatch(c)
+	id, seen, err := postToChange(c)
 	if err != nil {
 		return err
 	}
@@ -230,7 +224,7 @@ func answerComment(c echo.Context, status int, postID int64, comment Comment) we
 
 // comments lists the newest first, as posts are.
 func (a *API) comments(c echo.Context) error {
-	before, limit, err := place(c)
+	before, limit, err := web.PartQuery(c)
 	if err != nil {
 		return err
 	}
@@ -264,7 +258,7 @@ func sentComment(c echo.Context) (string, error) {
 }
 
 func (a *API) addComment(c echo.Context) error {
-	postID, err := idParam(c, "id")
+	postID, err := web.IDParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -297,11 +291,7 @@ func (a *API) showComment(c echo.Context) error {
 }
 
 func (a *API) updateComment(c echo.Context) error {
-	postID, id, err := commentParams(c)
-	if err != nil {
-		return err
-	}
-	seen, err := web.IfMatch(c)
+	postID, id, seen, err := commentToChange(c)
 	if err != nil {
 		return err
 	}
@@ -319,11 +309,7 @@ func (a *API) updateComment(c echo.Context) error {
 }
 
 func (a *API) deleteComment(c echo.Context) error {
-	postID, id, err := commentParams(c)
-	if err != nil {
-		return err
-	}
-	seen, err := web.IfMatch(c)
+	postID, id, seen, err := commentToChange(c)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func newCommentPage(postID, id int64, form commentForm) *commentPage {
 }
 
 func (p *Pages) editCommentForm(c echo.Context) error {
-	id, err := idParam(c, "comment")
+	id, err := web.IDParam(c, "comment")
 	if err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func (p *Pages) deleteComment(c echo.Context) error {
 }
 
 func commentParams(c echo.Context) (postID, id int64, err error) {
-	if postID, err = idParam(c, "id"); err == nil {
-		id, err = idParam(c, "comment")
+	if postID, err = web.IDParam(c, "id"); err == nil {
+		id, err = web.IDParam(c, "comment")
 	}
 	return postID, id, err
 }

@@ -2,8 +2,6 @@ package posts
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,7 +16,7 @@ type postKey struct{}
 func Load(store *Store) web.Middleware {
 	return web.Middleware{Name: "posts.Load", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			id, err := idParam(c, "id")
+			id, err := web.IDParam(c, "id")
 			if err != nil {
 				return err
 			}
@@ -36,13 +34,4 @@ func Load(store *Store) web.Middleware {
 // loaded returns the post that Load has put there.
 func loaded(c echo.Context) Post {
 	return c.Request().Context().Value(postKey{}).(Post)
-}
-
-// idParam reads an id of the route. What is no id names nothing.
-func idParam(c echo.Context, name string) (int64, error) {
-	id, err := strconv.ParseInt(c.Param(name), 10, 64)
-	if err != nil || id < 1 {
-		return 0, fmt.Errorf("%s %q: %w", name, c.Param(name), ErrNotFound)
-	}
-	return id, nil
 }

@@ -122,7 +122,7 @@ type personPage struct {
 }
 
 func (p *Pages) person(c echo.Context) error {
-	id, err := idParam(c, "id")
+	id, err := web.IDParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (p *Pages) create(c echo.Context) error {
 }
 
 func (p *Pages) update(c echo.Context) error {
-	id, err := idParam(c, "id")
+	id, err := web.IDParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (p *Pages) update(c echo.Context) error {
 }
 
 func (p *Pages) delete(c echo.Context) error {
-	id, err := idParam(c, "id")
+	id, err := web.IDParam(c, "id")
 	if err != nil {
 		return err
 	}

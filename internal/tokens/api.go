@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -183,18 +182,8 @@ func (a *API) signUp(c echo.Context) error {
 	return a.created(c, t, secret)
 }
 
-// How many tokens there are in a part of the list.
-const (
-	tokensInList = 20
-	mostInList   = 100
-)
-
 func (a *API) list(c echo.Context) error {
-	before, err := web.BeforeQuery(c)
-	if err != nil {
-		return err
-	}
-	limit, err := web.LimitQuery(c, tokensInList, mostInList)
+	before, limit, err := web.PartQuery(c)
 	if err != nil {
 		return err
 	}
@@ -224,7 +213,7 @@ func (a *API) revoke(c echo.Context) error {
 	if !ok {
 		return web.ErrUnauthorized
 	}
-	id, err := idParam(c)
+	id, err := web.IDParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -235,12 +224,4 @@ func (a *API) revoke(c echo.Context) error {
 		return err
 	}
 	return web.Answer{Status: http.StatusNoContent}.Send(c)
-}
-
-func idParam(c echo.Context) (int64, error) {
-	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, fmt.Errorf("token %q: %w", c.Param("id"), ErrNotFound)
-	}
-	return id, nil
 }

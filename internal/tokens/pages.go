@@ -103,17 +103,20 @@ func (p *Pages) list(c echo.Context) error {
 	return p.show(c, http.StatusOK, page)
 }
 
+// tokensOnPage is how many there are on a page.
+const tokensOnPage = 20
+
 func (p *Pages) show(c echo.Context, status int, page *tokensPage) error {
 	before, err := web.BeforeQuery(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	list, err := p.store.list(ctx, auth.Current(ctx).ID, before, tokensInList+1)
+	list, err := p.store.list(ctx, auth.Current(ctx).ID, before, tokensOnPage+1)
 	if err != nil {
 		return err
 	}
-	page.Tokens, page.Older = web.Split(list, tokensInList, func(t Token) int64 { return t.ID })
+	page.Tokens, page.Older = web.Split(list, tokensOnPage, func(t Token) int64 { return t.ID })
 	page.Before = before
 	return p.html.HTML(c, status, "tokens", page)
 }
@@ -143,7 +146,7 @@ func (p *Pages) create(c echo.Context) error {
 }
 
 func (p *Pages) revoke(c echo.Context) error {
-	id, err := idParam(c)
+	id, err := web.IDParam(c, "id")
 	if err != nil {
 		return err
 	}

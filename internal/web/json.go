@@ -145,14 +145,22 @@ func ServerID(c echo.Context) int {
 
 // BeforeQuery reads the place in a list, 0 if there is none.
 func BeforeQuery(c echo.Context) (int64, error) {
-	before, err := positive(c, "before", 0)
-	return before, err
+	return positive(c, "before", 0)
 }
 
-// LimitQuery reads how much of a list is wanted.
-func LimitQuery(c echo.Context, standard, most int64) (int, error) {
-	limit, err := positive(c, "limit", standard)
-	return int(min(limit, most)), err
+// How many there are in a part of a list.
+const (
+	standardLimit = 20
+	mostLimit     = 100
+)
+
+// PartQuery reads which part of a list a program wants.
+func PartQuery(c echo.Context) (before int64, limit int, err error) {
+	if before, err = BeforeQuery(c); err != nil {
+		return 0, 0, err
+	}
+	n, err := positive(c, "limit", standardLimit)
+	return before, int(min(n, mostLimit)), err
 }
 
 func positive(c echo.Context, name string, standard int64) (int64, error) {

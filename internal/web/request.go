@@ -2,7 +2,11 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
 
 	"freshread/internal/dbroute"
 	"freshread/templates"
@@ -45,4 +49,13 @@ func WithViewer(ctx context.Context, v templates.Viewer) context.Context {
 func viewer(ctx context.Context) templates.Viewer {
 	v, _ := ctx.Value(viewerKey{}).(templates.Viewer)
 	return v
+}
+
+// IDParam reads an id of the route. What is no id names nothing.
+func IDParam(c echo.Context, name string) (int64, error) {
+	id, err := strconv.ParseInt(c.Param(name), 10, 64)
+	if err != nil || id < 1 {
+		return 0, fmt.Errorf("%s %q: %w", name, c.Param(name), ErrNotFound)
+	}
+	return id, nil
 }
