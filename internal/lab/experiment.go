@@ -59,6 +59,7 @@ const (
 	Guess                          // try a wrong password, without cookies, at the one process and the other in turn
 	AwaitPace                      // for a sixth of Times.Lag, or a moment if that is 0
 	MakeToken                      // make a token, to be used from here on
+	SignUp                         // make an account with a token, to be used from here on
 	Act                            // publish another post
 	ActIfInDoubt                   // publish it again, if it was not there on the last visit
 	Count                          // count these posts: there has to be one

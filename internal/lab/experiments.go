@@ -12,7 +12,7 @@ import (
 // Experiments returns all experiments, in the order to read them.
 func Experiments() []Experiment {
 	return []Experiment{
-		noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic, tokenAtOnce, ownWriteByAPI, agentInDoubt,
+		noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic, tokenAtOnce, userAtOnce, ownWriteByAPI, agentInDoubt,
 		poisonedCache, outrunLimit,
 	}
 }

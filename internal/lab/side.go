@@ -159,7 +159,9 @@ func (s *runningSide) do(ctx context.Context, step Step, began time.Time) error 
 	case step.Do == Guess:
 		err = s.guess(ctx, step, &o)
 	case step.Do == MakeToken:
-		err = s.newToken(ctx, step.By, &o)
+		err = s.newToken(ctx, step.By, &o, s.makeToken)
+	case step.Do == SignUp:
+		err = s.newToken(ctx, step.By, &o, s.signUp)
 	case step.Do == Act, step.Do == ActIfInDoubt:
 		err = s.act(ctx, step.By, &o)
 	case step.Do == Count:
