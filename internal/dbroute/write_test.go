@@ -128,6 +128,23 @@ func TestClientGoneAfterCommitLosesNothing(t *testing.T) {
 	})
 }
 
+// Whether a row was there must not depend on whether it was changed.
+func TestRowThatIsUpdatedToWhatItWasCounts(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		stacktest.Must(t, e.Write(stacktest.Context(t), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			result, err := tx.ExecContext(ctx, `UPDATE notes SET text = ? WHERE id = ?`, "old", 1)
+			if err != nil {
+				return err
+			}
+			if n, err := result.RowsAffected(); n != 1 || err != nil {
+				t.Errorf("%d rows, %v", n, err)
+			}
+			return nil
+		}))
+	})
+}
+
 func TestTouchLeavesNoMarker(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)

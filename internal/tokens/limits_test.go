@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,8 +27,9 @@ func TestProgramsAreLimited(t *testing.T) {
 		}{
 			"passwords for an account": {
 				func(l *site.Limits) { l.LogInByAccount = three },
-				func(p *sitetest.Program, user *sitetest.Browser, _ int) *sitetest.Reply {
-					return p.Send(http.MethodPost, "/api/tokens", map[string]any{"email": user.Email, "password": "x", "device_name": "test"})
+				func(p *sitetest.Program, user *sitetest.Browser, n int) *sitetest.Reply { // each time written differently
+					email := []string{user.Email, strings.ToUpper(user.Email), " " + user.Email, user.Email + " "}[n]
+					return p.Send(http.MethodPost, "/api/tokens", map[string]any{"email": email, "password": "x", "device_name": "test"})
 				},
 				http.StatusUnauthorized,
 				func(user *sitetest.Browser) *sitetest.Page {
