@@ -69,13 +69,14 @@ func TestWriterSeesEverythingCounted(t *testing.T) {
 		}
 		path := b.Post("/posts", "title", "Post", "body", "Text").Path
 		counts("1 post and 0 comments by 1 person")
-		b.Post("/posts", "title", "Another", "body", "Text")
+		another := b.Post("/posts", "title", "Another", "body", "Text").Path
 		counts("2 posts and 0 comments by 1 person")
 		comment := b.Post(path+"/comments", "body", "First").Number("[data-comment]", "data-comment")
 		counts("2 posts and 1 comment by 1 person")
 		wantListed(t, "the writer", b, path, "1 min · 1 comment")
 		b.Post(path, "title", "Post", "body", strings.Repeat("long ", 500))
 		wantListed(t, "the writer", b, path, "3 min · 1 comment")
+		wantListed(t, "the writer", b, another, "1 min")
 		b.Post(fmt.Sprintf("%s/comments/%d/delete", path, comment))
 		counts("2 posts and 0 comments by 1 person")
 		wantListed(t, "the writer", b, path, "3 min")
