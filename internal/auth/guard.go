@@ -132,23 +132,22 @@ func (g *Guard) lookUp(ctx context.Context, credential Credential) (_ guarded, o
 // WriteFor makes what a request writes from here on a user's, who sees it with
 // every session and token.
 func (g *Guard) WriteFor(ctx context.Context, userID int64) {
-	g.main.Scope(ctx).OnCommit(func() dbroute.CommitHook { return g.hook(userID) })
+	g.main.Scope(ctx).OnWrite(func(ctx context.Context, tx *dbroute.Tx) error { return g.count(ctx, tx, userID) })
 }
 
-// hook counts a user's commit in its own transaction, and saves its commit ID
+// count counts a user's commit in its own transaction, and saves its commit ID
 // afterwards.
-func (g *Guard) hook(userID int64) dbroute.CommitHook {
-	var writes int64
-	return dbroute.CommitHook{
-		InTx: func(ctx context.Context, tx *dbroute.Tx) error {
-			if _, err := tx.ExecContext(ctx, `UPDATE users SET writes = writes + 1, written_ms = ? WHERE id = ?`,
-				time.Now().UnixMilli(), userID); err != nil {
-				return err
-			}
-			return tx.QueryRowContext(ctx, `SELECT writes FROM users WHERE id = ?`, userID).Scan(&writes)
-		},
-		After: func(ctx context.Context, m dbroute.Marker) { g.cover(ctx, userID, writes, m) },
+func (g *Guard) count(ctx context.Context, tx *dbroute.Tx, userID int64) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE users SET writes = writes + 1, written_ms = ? WHERE id = ?`,
+		time.Now().UnixMilli(), userID); err != nil {
+		return err
 	}
+	var writes int64
+	if err := tx.QueryRowContext(ctx, `SELECT writes FROM users WHERE id = ?`, userID).Scan(&writes); err != nil {
+		return err
+	}
+	tx.AfterCommit(func(ctx context.Context, m dbroute.Marker) { g.cover(ctx, userID, writes, m) })
+	return nil
 }
 
 // cover saves that a commit ID covers the first writes of a user. The row was

@@ -80,8 +80,9 @@ A [Marker] that is Unknown heals within one request.
 
 [Cluster.LastCommitID] gives the commit ID of a write to hand on, to a second
 service for instance, which asks its replica with [Cluster.HasCommitID].
-[Scope.OnCommit] keeps the commit IDs of a user's writes in a row of the database,
-for the user's other clients.
+[Tx.AfterCommit] hands on the commit ID of a transaction as soon as there is one;
+with [Scope.OnWrite] a program keeps those of a user's writes in a row of the
+database, for the user's other clients.
 
 # Servers that fail
 

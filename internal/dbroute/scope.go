@@ -30,7 +30,7 @@ type Scope struct {
 	settled       bool     // no read needs carried any longer
 	seen          CommitID // covers what was read on the primary, if Monotonic
 	written       Marker   // this scope's own writes
-	newHook       func() CommitHook
+	onWrite       func(context.Context, *Tx) error
 	accesses      []Access
 	buf           [4]Access // spares the usual page an allocation
 }
@@ -138,37 +138,26 @@ func (s *Scope) writes() (m Marker, wrote bool) {
 	return s.written, !s.written.IsZero()
 }
 
-// CommitHook lets a program keep the commit IDs of a scope's writes in a place of
-// its own, besides the client's marker. Touches do not run it.
-type CommitHook struct {
-	// InTx runs at the beginning of each transaction, so that whatever it locks
-	// is locked first by all. An error of it rolls back.
-	InTx func(context.Context, *Tx) error
-	// After runs once the transaction has committed, with the marker of that
-	// commit. It has the commit timeout, and does not end early when the client
-	// goes away. If it is not run, because the process died or the outcome is unknown, only what InTx
-	// has left behind tells of the commit.
-	After func(context.Context, Marker)
-}
-
-// OnCommit sets what makes the hook for each of the scope's writes from here on.
-func (s *Scope) OnCommit(newHook func() CommitHook) {
+// OnWrite sets what runs at the beginning of each of the scope's transactions from
+// here on, so that whatever it locks is locked first by all. Its error rolls back.
+// Touches do not run it.
+func (s *Scope) OnWrite(first func(context.Context, *Tx) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newHook = newHook
+	s.onWrite = first
 }
 
-func (s *Scope) commitHook() CommitHook {
+func (s *Scope) beginWrite(ctx context.Context, tx *Tx) error {
 	if s == nil {
-		return CommitHook{}
+		return nil
 	}
 	s.mu.Lock()
-	newHook := s.newHook
+	first := s.onWrite
 	s.mu.Unlock()
-	if newHook == nil {
-		return CommitHook{}
+	if first == nil {
+		return nil
 	}
-	return newHook()
+	return first(ctx, tx)
 }
 
 // Outcome is what a response has to tell the client's markers.

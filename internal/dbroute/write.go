@@ -16,6 +16,7 @@ type Tx struct {
 	engine   engine
 	rebinder *rebinder
 	ended    error // of a statement that has rolled the transaction back
+	after    []func(context.Context, Marker)
 }
 
 // note keeps an error after which the transaction must not be committed: what
@@ -74,12 +75,19 @@ func (t *Tx) InsertID(ctx context.Context, query string, args ...any) (int64, er
 // the engine's own placeholders.
 func (t *Tx) SQL() *sql.Tx { return t.tx }
 
+// AfterCommit registers what runs once the transaction has committed, in order of
+// registration, with the marker of that commit: how its commit ID gets to whom the
+// scope's marker does not reach. It has the commit timeout, and does not end early
+// when the client goes away. If it is not run, because the process died or the
+// outcome is unknown, only what the transaction itself has left behind tells of the
+// commit. Of a Touch no commit ID is captured: the marker is then unknown.
+func (t *Tx) AfterCommit(fn func(context.Context, Marker)) { t.after = append(t.after, fn) }
+
 // openTx is the transaction that a context runs in.
 type openTx struct {
 	tx    *Tx
 	who   identity
 	scope *Scope
-	hook  CommitHook
 	touch bool
 	err   error // of a nested Write, which rolls the whole back
 }
@@ -135,7 +143,7 @@ func (c *Cluster) write(ctx context.Context, name string, touch bool, fn func(co
 // same transaction.
 func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	if !o.touch {
-		if err := o.startHook(ctx); err != nil {
+		if err := o.scope.beginWrite(ctx, o.tx); err != nil {
 			return err
 		}
 	}
@@ -145,18 +153,10 @@ func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) e
 	return cmp.Or(o.err, o.tx.ended)
 }
 
-func (o *openTx) startHook(ctx context.Context) error {
-	o.hook = o.scope.commitHook()
-	if o.hook.InTx == nil {
-		return nil
-	}
-	return o.hook.InTx(ctx, o.tx)
-}
-
 func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, *Tx) error) error {
 	if o.touch && !touch {
 		o.touch = false
-		if err := o.startHook(ctx); err != nil {
+		if err := o.scope.beginWrite(ctx, o.tx); err != nil {
 			return err
 		}
 	}
@@ -194,11 +194,14 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 		access.Reason = Touched
 	}
 	switch {
-	case err == nil && !open.touch:
-		m := c.capture(ctx, conn, who)
-		s.wrote(m)
-		conn.Close() // the hook may need one from the same pool
-		c.afterCommit(ctx, open.hook, m)
+	case err == nil:
+		m := Marker{Unknown: true}
+		if !open.touch {
+			m = c.capture(ctx, conn, who)
+			s.wrote(m)
+		}
+		conn.Close() // what runs now may need one from the same pool
+		c.afterCommit(ctx, open.tx, m)
 	case errors.Is(err, ErrCommitUnknown) && !open.touch:
 		s.wrote(Marker{Written: writtenAt(time.Now()), Unknown: true})
 	}
@@ -245,13 +248,13 @@ func (c *Cluster) commitError(err error) error {
 	return fmt.Errorf("commit: %w: %w", ErrCommitUnknown, err)
 }
 
-func (c *Cluster) afterCommit(ctx context.Context, hook CommitHook, m Marker) {
-	if hook.After == nil {
-		return
+func (c *Cluster) afterCommit(ctx context.Context, tx *Tx, m Marker) {
+	ctx = context.WithoutCancel(ctx)
+	for _, fn := range tx.after {
+		ctx, cancel := context.WithTimeout(ctx, c.cfg.CommitTimeout)
+		fn(ctx, m)
+		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.CommitTimeout)
-	defer cancel()
-	hook.After(ctx, m)
 }
 
 // capture returns the marker of the commit that conn has just made. The write

@@ -177,21 +177,18 @@ func TestTouchLeavesNoMarker(t *testing.T) {
 	})
 }
 
-func TestCommitHook(t *testing.T) {
+func TestOnWriteRunsInEachWriteOfTheScope(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)
 		ctx, scope := e.request(dbroute.Marker{})
 		var got []dbroute.Marker
 		fail := errors.New("no room for it")
-		var inTx error
-		hook := dbroute.CommitHook{
-			InTx: func(ctx context.Context, tx *dbroute.Tx) error {
-				_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('by the hook')`)
-				return errors.Join(err, inTx)
-			},
-			After: func(ctx context.Context, m dbroute.Marker) { got = append(got, m) },
-		}
-		scope.OnCommit(func() dbroute.CommitHook { return hook })
+		var first error
+		scope.OnWrite(func(ctx context.Context, tx *dbroute.Tx) error {
+			tx.AfterCommit(func(_ context.Context, m dbroute.Marker) { got = append(got, m) })
+			_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('by the hook')`)
+			return errors.Join(err, first)
+		})
 		kept := func() int {
 			return count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text = 'by the hook'`)
 		}
@@ -203,7 +200,7 @@ func TestCommitHook(t *testing.T) {
 		if n := kept(); n != 1 || len(got) != 1 {
 			t.Errorf("after a touch: %d rows, markers %+v", n, got)
 		}
-		inTx = fail
+		first = fail
 		err := e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
 			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'not kept' WHERE id = 1`)
 			return err
@@ -215,23 +212,49 @@ func TestCommitHook(t *testing.T) {
 	})
 }
 
-// The hook may need a connection of the pool that the write came from.
-func TestCommitHookHasAConnection(t *testing.T) {
+func TestAfterCommit(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)
 		cfg := e.config
-		cfg.MaxOpenConns = 1
+		cfg.MaxOpenConns = 1 // what runs then may need the write's own connection
 		e.Cluster = openCluster(t, cfg)
+		var got []dbroute.Marker
+		register := func(ctx context.Context, tx *dbroute.Tx) {
+			tx.AfterCommit(func(ctx context.Context, m dbroute.Marker) {
+				got = append(got, m)
+				stacktest.Must(t, e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil }))
+			})
+		}
+
 		ctx, scope := e.request(dbroute.Marker{})
-		var err error
-		scope.OnCommit(func() dbroute.CommitHook {
-			return dbroute.CommitHook{After: func(ctx context.Context, _ dbroute.Marker) {
-				err = e.Touch(ctx, "touch", func(context.Context, *dbroute.Tx) error { return nil })
-			}}
+		gone, leave := context.WithCancel(ctx)
+		stacktest.Must(t, e.Write(gone, "outer", func(ctx context.Context, tx *dbroute.Tx) error {
+			register(ctx, tx)
+			tx.AfterCommit(func(context.Context, dbroute.Marker) { leave() })
+			return e.Write(ctx, "inner", func(ctx context.Context, tx *dbroute.Tx) error {
+				register(ctx, tx)
+				return nil
+			})
+		}))
+		if m := scope.Outcome().Marker; len(got) != 2 || got[0] != m || got[1] != m || m.Commit.IsZero() {
+			t.Errorf("after a write: markers %+v, want twice %+v", got, m)
+		}
+
+		got = nil
+		fail := errors.New("second thoughts")
+		err := e.Write(stacktest.Context(t), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+			register(ctx, tx)
+			return fail
 		})
-		e.write(ctx, "new")
-		if err != nil {
-			t.Error(err)
+		if !errors.Is(err, fail) || len(got) != 0 {
+			t.Errorf("after a rollback: %v, markers %+v", err, got)
+		}
+		stacktest.Must(t, e.Touch(stacktest.Context(t), "t", func(ctx context.Context, tx *dbroute.Tx) error {
+			register(ctx, tx)
+			return nil
+		}))
+		if want := (dbroute.Marker{Unknown: true}); len(got) != 1 || got[0] != want {
+			t.Errorf("after a touch: markers %+v, want %+v", got, want)
 		}
 	})
 }
