@@ -26,6 +26,28 @@ func (s *Scope) RouteByCommit(ctx context.Context, m Marker) {
 	s.replica = NoPendingCommit
 }
 
+// RouteByCommitWait is RouteByCommit for who has the time that a page has not, such
+// as a job: if no replica has reached the commit it waits up to wait for one that
+// has, and only then settles for the primary. It decides before it returns, and
+// holds no connection while it waits. It does not wait where that is no use: if no
+// replica is up, or if m is unknown.
+func (s *Scope) RouteByCommitWait(ctx context.Context, m Marker, wait time.Duration) {
+	s.RouteByCommit(ctx, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pinned != "" {
+		return
+	}
+	to := s.choose(ctx)
+	if to.reason == CommitNotReached || to.reason == CheckFailed {
+		s.cluster.waitAnyReached(ctx, s.need, wait)
+		if to = s.choose(ctx); to.reason == CommitNotReached {
+			to.reason = CommitWaitTimedOut
+		}
+	}
+	s.decide(to)
+}
+
 // RouteByWindow sends the scope's reads to the primary for as long as window
 // after the client's last write, by this machine's clock, and to a replica
 // later: stale if that replica is further behind than the window is long.
@@ -114,10 +136,7 @@ func (s *Scope) target(ctx context.Context) target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pinned == "" && s.chosen.server == nil {
-		s.chosen = s.choose(ctx)
-		if s.chosen.server.role == Primary {
-			s.pinned = s.chosen.reason
-		}
+		s.decide(s.choose(ctx))
 	}
 	to := s.chosen
 	if s.pinned != "" {
@@ -128,6 +147,14 @@ func (s *Scope) target(ctx context.Context) target {
 		s.cluster.counts.decision(to.reason)
 	}
 	return to
+}
+
+// decide keeps what was chosen for the rest of the scope. The caller holds s.mu.
+func (s *Scope) decide(to target) {
+	s.chosen = to
+	if to.server.role == Primary {
+		s.pinned = to.reason
+	}
 }
 
 // choose picks the server of a scope that is not pinned. The caller holds s.mu.

@@ -60,6 +60,28 @@ func (c *Cluster) waitReached(ctx context.Context, s *server, id CommitID, wait 
 	}
 }
 
+// waitAnyReached returns once one of the replicas that are up has reached id, and
+// when wait is over at the latest.
+func (c *Cluster) waitAnyReached(ctx context.Context, id CommitID, wait time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers, waiting := make(chan bool, len(c.replicas)), 0
+	for _, r := range c.replicas {
+		if r.usable() {
+			waiting++
+			go func() {
+				reached, _ := c.waitReached(ctx, r, id, wait) // who cannot say so has not
+				answers <- reached
+			}()
+		}
+	}
+	for ; waiting > 0; waiting-- {
+		if <-answers {
+			return
+		}
+	}
+}
+
 // serveWaiters asks until nobody waits any more.
 func (c *Cluster) serveWaiters(s *server) {
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
