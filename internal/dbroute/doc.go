@@ -33,7 +33,8 @@ its reads go. It travels in the context.
 [Scope.RouteByCommit] is the strategy to use: a replica is read if it has reached
 the client's last commit. [Scope.RouteByWindow] is the simpler one: the primary
 is read for a fixed time after a write. It needs no commit IDs, and is stale when
-a replica is further behind than the window is long.
+a replica is further behind than the window is long. A job, which has the time that
+a page has not, uses [Scope.RouteByCommitWait].
 
 A strategy must run before anything is read: before the middleware that loads the
 current user, before the one that loads the post named by the route. A read that
