@@ -7,6 +7,8 @@ SHELL := /bin/bash
 ENGINE :=
 one := $(or $(ENGINE),postgres)
 all := $(or $(ENGINE),postgres postgres19 mysql mariadb)
+# The job queue is in a PostgreSQL, whatever the engine.
+queue := postgres
 
 .PHONY: help
 help: ## List what can be made
@@ -14,19 +16,19 @@ help: ## List what can be made
 
 .PHONY: demo
 demo: ## Start real servers and the site on http://127.0.0.1:8080
-	@scripts/install $(one)
+	@scripts/install $(sort $(one) $(queue))
 	@go build -o bin/app ./cmd/app
 	@exec bin/app demo --engine $(one) $(ARGS)
 
 .PHONY: lab
 lab: ## Run the experiments: each bug beside its cure
-	@scripts/install $(one)
+	@scripts/install $(sort $(one) $(queue))
 	@go build -o bin/app ./cmd/app
 	@exec bin/app lab --engine $(one) $(ARGS)
 
 .PHONY: test
 test: ## Run all tests on real servers, with the race detector
-	@scripts/install $(all) compiler ps
+	@scripts/install $(sort $(all) $(queue)) compiler ps
 	TEST_ENGINES="$(all)" go test -race ./...
 
 # IMAGE_BUILDER may name a program that makes the images which docker-compose.yml names

@@ -142,6 +142,8 @@ var Funcs = template.FuncMap{
 	"ms":         func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) },
 	"ago":        func(t time.Time) string { return ago(time.Since(t)) },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"clock":      func(t time.Time) string { return t.UTC().Format("15:04:05") },
+	"seconds":    func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"paragraphs": func(text string) []string { return strings.Split(text, "\n\n") },
 	"inWords":    InWords,

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,13 +19,14 @@ import (
 
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/site"
 	"freshread/internal/web"
 )
 
 const defaultAddr = "127.0.0.1:8080"
 
-// config is the environment of serve and migrate. .env.example explains it.
+// config is the environment of serve, worker and migrate. .env.example explains it.
 type config struct {
 	Addr           string        `env:"ADDR" envDefault:"127.0.0.1:8080"`
 	Engine         engineName    `env:"DATABASE_ENGINE"`
@@ -41,6 +43,11 @@ type config struct {
 	MaxReplicaLag  time.Duration `env:"MAX_REPLICA_LAG" envDefault:"0s"`
 	Strategy       site.Strategy `env:"READ_STRATEGY" envDefault:"commit"`
 	Window         time.Duration `env:"READ_WINDOW" envDefault:"6s"`
+	QueueURL       string        `env:"QUEUE_DATABASE_URL"`
+	JobWorkers     int           `env:"JOB_WORKERS" envDefault:"10"`
+	JobCommitWait  time.Duration `env:"JOB_COMMIT_WAIT" envDefault:"2s"`
+	JobDelay       time.Duration `env:"JOB_DELAY" envDefault:"10s"`
+	JobReads       jobReads      `env:"JOB_READS" envDefault:"summarise_post=commit"`
 	SessionKeys    sessionKeys   `env:"SESSION_KEYS"`
 	SecureCookies  bool          `env:"SECURE_COOKIES" envDefault:"true"`
 	Demo           bool          `env:"DEMO" envDefault:"false"`
@@ -72,7 +79,8 @@ func loadConfig() (*config, error) {
 		variable string
 		value    time.Duration
 	}{{"READ_WINDOW", cfg.Window}, {"CHECK_TIMEOUT", cfg.CheckTimeout}, {"COMMIT_TIMEOUT", cfg.CommitTimeout},
-		{"HEALTH_INTERVAL", cfg.HealthInterval}, {"HEALTH_TIMEOUT", cfg.HealthTimeout}} {
+		{"HEALTH_INTERVAL", cfg.HealthInterval}, {"HEALTH_TIMEOUT", cfg.HealthTimeout}, {"JOB_COMMIT_WAIT", cfg.JobCommitWait},
+		{"JOB_DELAY", cfg.JobDelay}} {
 		if d.value <= 0 {
 			wrong = append(wrong, fmt.Errorf("%s: %v: want more than 0", d.variable, d.value))
 		}
@@ -90,6 +98,9 @@ func loadConfig() (*config, error) {
 	}
 	if cfg.ClusterName == cache.ClusterName {
 		wrong = append(wrong, fmt.Errorf("CLUSTER_NAME: %s is what the cache's own cluster is called", cfg.ClusterName))
+	}
+	if cfg.JobWorkers < 1 {
+		wrong = append(wrong, fmt.Errorf("JOB_WORKERS: %d: want at least 1", cfg.JobWorkers))
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
@@ -165,10 +176,23 @@ func refused(cfg dbroute.Config) string {
 	return "DATABASE_REPLICA_URLS"
 }
 
-func (c *config) newSite(cluster, cacheCluster *dbroute.Cluster, log *slog.Logger, done <-chan struct{}) (*site.Site, error) {
+// openQueue opens a queue that works jobs, or only queues them.
+func (c *config) openQueue(cluster *dbroute.Cluster, log *slog.Logger, works bool) (*jobs.Queue, error) {
+	cfg := jobs.Config{Cluster: cluster, Log: log, URL: c.QueueURL, CommitWait: c.JobCommitWait, Delay: c.JobDelay, Reads: c.JobReads}
+	if works {
+		cfg.Workers = c.JobWorkers
+	}
+	queue, err := jobs.Open(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("QUEUE_DATABASE_URL: %w", err)
+	}
+	return queue, nil
+}
+
+func (c *config) newSite(cluster, cacheCluster *dbroute.Cluster, queue *jobs.Queue, log *slog.Logger, done <-chan struct{}) (*site.Site, error) {
 	return site.New(site.Config{
 		Done:    done,
-		Cluster: cluster, Cache: cacheCluster, Log: log, Strategy: c.Strategy, Window: c.Window,
+		Cluster: cluster, Cache: cacheCluster, Jobs: queue, Log: log, Strategy: c.Strategy, Window: c.Window,
 		SessionKeys: c.SessionKeys, SecureCookies: c.SecureCookies,
 		Demo: c.Demo, ShowReads: c.ShowReads,
 		TrustedProxies: c.TrustedProxies, Limits: c.Limits,
@@ -196,6 +220,25 @@ func (k *sessionKeys) UnmarshalText(text []byte) error {
 			return fmt.Errorf("key %d: want at least 32 random bytes in hex or base64, as of: openssl rand -hex 32", i+1)
 		}
 		*k = append(*k, key)
+	}
+	return nil
+}
+
+// jobReads says by kind where jobs read, as in summarise_post=commit.
+type jobReads map[string]jobs.Mode
+
+func (r *jobReads) UnmarshalText(text []byte) error {
+	*r = jobReads{}
+	for field := range strings.SplitSeq(string(text), ",") {
+		kind, name, _ := strings.Cut(strings.TrimSpace(field), "=")
+		var mode jobs.Mode
+		if err := mode.UnmarshalText([]byte(name)); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+		if !slices.Contains(jobs.Kinds(), kind) {
+			return fmt.Errorf("no kind of job %q: want %s", kind, strings.Join(jobs.Kinds(), ", "))
+		}
+		(*r)[kind] = mode
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"freshread/internal/jobs"
 	"freshread/internal/lab"
 	"freshread/internal/site"
 	"freshread/internal/web"
@@ -19,10 +20,12 @@ type demoFlags struct {
 	addr     string
 	strategy site.Strategy
 	window   time.Duration
+	jobReads jobs.Mode
+	jobWait  time.Duration
 }
 
 func parseDemo(args []string, std streams) (*demoFlags, error) {
-	f := &demoFlags{strategy: site.Commit}
+	f := &demoFlags{strategy: site.Commit, jobReads: jobs.Commit}
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.StringVar(&f.local.Engine, "engine", "postgres", "database: postgres, mysql or mariadb")
 	replicas := flags.Int("replicas", 1, "number of replicas")
@@ -31,6 +34,8 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 	flags.StringVar(&f.addr, "addr", defaultAddr, "where the site listens")
 	flags.TextVar(&f.strategy, "strategy", f.strategy, "how reads are routed: commit, window or none")
 	flags.DurationVar(&f.window, "window", 6*time.Second, "how long reads stay on the primary under --strategy window")
+	flags.TextVar(&f.jobReads, "job-reads", f.jobReads, "where jobs read: commit, primary or replica (the bug)")
+	flags.DurationVar(&f.jobWait, "job-wait", jobs.DefaultCommitWait, "how long a job waits for a replica that has its commit")
 	flags.StringVar(&f.local.Dir, "data", "", "folder for the servers' files (default: a temporary one)")
 	verbose := flags.Bool("verbose", false, "log each request and what it read")
 	if err := noArguments(flags, args, std); err != nil {
@@ -51,6 +56,8 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 		return nil, fmt.Errorf("--delay %s: want one for all, or one for each of %d replicas", &delays, *replicas)
 	case f.window <= 0:
 		return nil, fmt.Errorf("--window %v: want more than 0", f.window)
+	case f.jobWait <= 0:
+		return nil, fmt.Errorf("--job-wait %v: want more than 0", f.jobWait)
 	}
 	for i := range *replicas {
 		f.local.Delays = append(f.local.Delays, delays[min(i, len(delays)-1)])
@@ -63,6 +70,9 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 	f.local.Seed = true
 	return f, nil
 }
+
+// demoWorkers is how many jobs are worked at once.
+const demoWorkers = 10
 
 // demo serves the site on servers of its own, which are gone when it ends.
 func demo(ctx context.Context, args []string, std streams) (err error) {
@@ -81,8 +91,16 @@ func demo(ctx context.Context, args []string, std streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
+	queue, err := jobs.Open(jobs.Config{
+		Cluster: local.Cluster, Log: f.local.Log, URL: local.QueueURL, Workers: demoWorkers, CommitWait: f.jobWait,
+		Reads: map[string]jobs.Mode{jobs.SummarisePost{}.Kind(): f.jobReads},
+	})
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
 	site, err := site.New(site.Config{
-		Cluster: local.Cluster, Cache: local.Cache, Log: f.local.Log, Strategy: f.strategy, Window: f.window,
+		Cluster: local.Cluster, Cache: local.Cache, Jobs: queue, Log: f.local.Log, Strategy: f.strategy, Window: f.window,
 		Done: ctx.Done(), SessionKeys: newSessionKeys(), Demo: true, ShowReads: true,
 	})
 	if err != nil {
@@ -95,6 +113,13 @@ func demo(ctx context.Context, args []string, std streams) (err error) {
 		}
 		fmt.Fprintf(std.out, "server %d: %s at %s, %s%s\n", s.ID(), s.Role(), s.Addr(), s.Version(), late)
 	}
+	if local.Queue != nil {
+		queue := local.Queue.Primary()
+		fmt.Fprintf(std.out, "queue: postgres at %s, %s\n", queue.Addr(), queue.Version())
+	}
 	fmt.Fprintf(std.out, "ready: %s\n", siteURL(listener.Addr().String()))
-	return serveOn(ctx, listener, site, f.local.Log)
+	return runInOrder(ctx,
+		func(ctx context.Context) error { return serveOn(ctx, listener, site, f.local.Log) },
+		queue.Run,
+	)
 }

@@ -1,5 +1,5 @@
-// Command app runs the site: on servers of yours (serve, migrate, routes,
-// healthcheck) or on real ones that it starts for you (demo, lab).
+// Command app runs the site: on servers of yours (serve, worker, migrate,
+// routes, healthcheck) or on real ones that it starts for you (demo, lab).
 package main
 
 import (
@@ -17,8 +17,9 @@ const usage = `Usage: app COMMAND [flags]
 
   demo         start a primary and a late replica here, and the site on them
   lab          run the experiments: each bug beside its cure
-  serve        serve the site on the servers named by the environment
-  migrate      bring the primary's schema up to date
+  serve        serve the site on the servers named by the environment, and work its jobs
+  worker       work the jobs, and serve no pages
+  migrate      bring the schema of the primary and of the queue up to date
   routes       print each route with its middleware, in order
   healthcheck  ask a running site whether it is ready
 
@@ -61,6 +62,7 @@ func run(ctx context.Context, args []string, std streams) error {
 		"demo":        demo,
 		"lab":         runLab,
 		"serve":       serve,
+		"worker":      worker,
 		"migrate":     migrate,
 		"routes":      routes,
 		"healthcheck": healthcheck,

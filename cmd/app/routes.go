@@ -10,6 +10,7 @@ import (
 
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/site"
 )
 
@@ -32,8 +33,14 @@ func routes(_ context.Context, args []string, std streams) error {
 		return err
 	}
 	defer cacheCluster.Close()
+	log := slog.New(slog.DiscardHandler)
+	queue, err := jobs.Open(jobs.Config{Cluster: cluster, Log: log})
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
 	site, err := site.New(site.Config{
-		Cluster: cluster, Cache: cacheCluster, Log: slog.New(slog.DiscardHandler), Strategy: strategy, SessionKeys: newSessionKeys(),
+		Cluster: cluster, Cache: cacheCluster, Jobs: queue, Log: log, Strategy: strategy, SessionKeys: newSessionKeys(),
 	})
 	if err != nil {
 		return err

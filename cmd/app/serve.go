@@ -11,12 +11,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/site"
 	"freshread/internal/status"
 	"freshread/migrations"
@@ -31,7 +31,9 @@ const (
 )
 
 func serve(ctx context.Context, args []string, std streams) error {
-	if err := noArguments(flag.NewFlagSet("serve", flag.ContinueOnError), args, std); err != nil {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	works := flags.Bool("workers", true, "work the jobs in this process too, besides app worker")
+	if err := noArguments(flags, args, std); err != nil {
 		return err
 	}
 	cfg, err := loadServeConfig()
@@ -39,24 +41,15 @@ func serve(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	log := cfg.logger(std.err)
-	cluster, err := openChecked(ctx, cfg, log)
+	parts, err := openChecked(ctx, cfg, log, *works)
 	if err != nil {
 		return err
 	}
-	defer cluster.Close()
-	cacheCluster, err := cache.OpenCluster(cluster.Config(), cfg.CacheConns)
-	if err != nil {
+	defer parts.close()
+	if err := parts.checkSchema(ctx, cfg, log); err != nil {
 		return err
 	}
-	defer cacheCluster.Close()
-	pending, err := migrations.Pending(ctx, cluster, log)
-	if err != nil {
-		return err
-	}
-	if pending {
-		return errors.New("the primary's schema is not up to date: run app migrate first")
-	}
-	site, err := cfg.newSite(cluster, cacheCluster, log, ctx.Done())
+	site, err := cfg.newSite(parts.cluster, parts.cache, parts.queue, log, ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -64,25 +57,160 @@ func serve(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return fmt.Errorf("ADDR: %w", err)
 	}
-	log.Info("serving", "addr", listener.Addr().String(), "strategy", cfg.Strategy)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serveOn(ctx, listener, site, log) })
-	group.Go(func() error { cluster.Watch(ctx); return nil })
-	group.Go(func() error { cacheCluster.Watch(ctx); return nil })
-	group.Go(func() error { cache.CleanUp(ctx, cacheCluster, log); return nil })
-	if cfg.MetricsAddr != "" {
-		group.Go(func() error { return serveMetrics(ctx, cfg.MetricsAddr, log, cluster, cacheCluster) })
-	}
-	return group.Wait()
+	log.Info("serving", "addr", listener.Addr().String(), "strategy", cfg.Strategy, "workers", *works)
+	return runInOrder(ctx,
+		func(ctx context.Context) error { return serveOn(ctx, listener, site, log) },
+		func(ctx context.Context) error { return serveMetrics(ctx, cfg.MetricsAddr, parts, log) },
+		parts.queue.Run,
+		parts.cleanUp(log),
+		parts.watch,
+	)
 }
 
-func serveMetrics(ctx context.Context, addr string, log *slog.Logger, clusters ...*dbroute.Cluster) error {
+// worker works jobs and serves no pages.
+func worker(ctx context.Context, args []string, std streams) error {
+	if err := noArguments(flag.NewFlagSet("worker", flag.ContinueOnError), args, std); err != nil {
+		return err
+	}
+	cfg, err := loadConfig()
+	if err != nil {
+		return err
+	}
+	log := cfg.logger(std.err)
+	parts, err := openChecked(ctx, cfg, log, true)
+	if err != nil {
+		return err
+	}
+	defer parts.close()
+	if err := parts.checkSchema(ctx, cfg, log); err != nil {
+		return err
+	}
+	log.Info("working", "jobs at once", cfg.JobWorkers)
+	return runInOrder(ctx,
+		func(ctx context.Context) error { return serveMetrics(ctx, cfg.MetricsAddr, parts, log) },
+		parts.queue.Run,
+		parts.watch,
+	)
+}
+
+// parts is what serve and worker have in common.
+type parts struct {
+	cluster, cache *dbroute.Cluster
+	queue          *jobs.Queue
+}
+
+// openParts opens them without connecting; see dbroute.Config on noCommitIDs.
+func openParts(cfg *config, log *slog.Logger, works bool, noCommitIDs string) (*parts, error) {
+	cluster, err := cfg.openCluster(log, noCommitIDs)
+	if err != nil {
+		return nil, err
+	}
+	cacheCluster, err := cache.OpenCluster(cluster.Config(), cfg.CacheConns)
+	if err != nil {
+		return nil, errors.Join(err, cluster.Close())
+	}
+	queue, err := cfg.openQueue(cluster, log, works)
+	if err != nil {
+		return nil, errors.Join(err, cacheCluster.Close(), cluster.Close())
+	}
+	return &parts{cluster, cacheCluster, queue}, nil
+}
+
+// openChecked fails if the servers are not what the site needs.
+func openChecked(ctx context.Context, cfg *config, log *slog.Logger, works bool) (*parts, error) {
+	p, err := openParts(cfg, log, works, "")
+	if err != nil {
+		return nil, err
+	}
+	err = p.cluster.Check(ctx)
+	var lacks *dbroute.CapabilityError
+	if errors.As(err, &lacks) { // the window needs none of it
+		p.close()
+		return openParts(cfg, log, works, lacks.Error())
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// checkSchema fails if the schema is not up to date. A queue of its own may be down:
+// jobs stay in the outbox.
+func (p *parts) checkSchema(ctx context.Context, cfg *config, log *slog.Logger) error {
+	pending, err := migrations.Pending(ctx, p.cluster, log)
+	if err != nil {
+		return err
+	}
+	queuePending, err := p.queue.Pending(ctx)
+	switch {
+	case err != nil && cfg.QueueURL == "":
+		return err
+	case err != nil:
+		log.Warn("the queue cannot be reached", "error", err)
+	case pending || queuePending:
+		return errors.New("the schema is not up to date: run app migrate first")
+	}
+	return nil
+}
+
+func (p *parts) clusters() []*dbroute.Cluster { return []*dbroute.Cluster{p.cluster, p.cache} }
+
+func (p *parts) watch(ctx context.Context) error {
+	var watches sync.WaitGroup
+	for _, cluster := range p.clusters() {
+		watches.Go(func() { cluster.Watch(ctx) })
+	}
+	watches.Wait()
+	return nil
+}
+
+func (p *parts) cleanUp(log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		cache.CleanUp(ctx, p.cache, log)
+		return nil
+	}
+}
+
+func (p *parts) close() {
+	p.queue.Close()
+	p.cache.Close()
+	p.cluster.Close()
+}
+
+// runInOrder runs parts of the program until ctx ends or one of them returns. Then it
+// ends them one after the other, so that the later ones are there for the earlier
+// ones until the end.
+func runInOrder(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var ends []func() error
+	for _, run := range parts {
+		partCtx, end := context.WithCancel(context.WithoutCancel(ctx))
+		ended := make(chan error, 1)
+		go func() { ended <- run(partCtx); stop() }()
+		ends = append(ends, func() error { end(); return <-ended })
+	}
+	<-ctx.Done()
+	var errs []error
+	for _, end := range ends {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
+}
+
+// serveMetrics serves nothing if addr is empty.
+func serveMetrics(ctx context.Context, addr string, p *parts, log *slog.Logger) error {
+	if addr == "" {
+		<-ctx.Done()
+		return nil
+	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("METRICS_ADDR: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", status.Metrics(clusters...))
+	mux.Handle("GET /metrics", status.Metrics(p.clusters(), p.queue.Collectors()...))
 	return serveOn(ctx, listener, mux, log)
 }
 
@@ -107,24 +235,6 @@ func serveOn(ctx context.Context, listener net.Listener, handler http.Handler, l
 	return nil
 }
 
-func openChecked(ctx context.Context, cfg *config, log *slog.Logger) (*dbroute.Cluster, error) {
-	cluster, err := cfg.openCluster(log, "")
-	if err != nil {
-		return nil, err
-	}
-	err = cluster.Check(ctx)
-	var lacks *dbroute.CapabilityError
-	if errors.As(err, &lacks) { // the window needs none of it
-		if err = cluster.Close(); err == nil {
-			cluster, err = cfg.openCluster(log, lacks.Error())
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, cluster.Close())
-	}
-	return cluster, nil
-}
-
 func migrate(ctx context.Context, args []string, std streams) error {
 	flags := flag.NewFlagSet("migrate", flag.ContinueOnError)
 	seed := flags.Bool("seed", false, "then fill an empty database with people and posts; their password is published")
@@ -137,15 +247,20 @@ func migrate(ctx context.Context, args []string, std streams) error {
 	}
 	log := cfg.logger(std.err)
 	cfg.ReplicaURLs = nil // they get the schema from the primary, when they can
-	cluster, err := openChecked(ctx, cfg, log)
+	parts, err := openChecked(ctx, cfg, log, false)
 	if err != nil {
 		return err
 	}
-	defer cluster.Close()
-	applied, err := migrations.Up(ctx, cluster, log)
+	defer parts.close()
+	applied, err := migrations.Up(ctx, parts.cluster, log)
 	if err != nil {
 		return err
 	}
+	forQueue, err := parts.queue.Migrate(ctx)
+	if err != nil {
+		return err
+	}
+	applied = append(applied, forQueue...)
 	for _, name := range applied {
 		fmt.Fprintln(std.out, "applied", name)
 	}
@@ -153,7 +268,7 @@ func migrate(ctx context.Context, args []string, std streams) error {
 		fmt.Fprintln(std.out, "nothing to do")
 	}
 	if *seed {
-		return site.Seed(ctx, cluster)
+		return site.Seed(ctx, parts.cluster)
 	}
 	return nil
 }

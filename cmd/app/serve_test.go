@@ -35,6 +35,10 @@ func configured(t *testing.T, engine string) (environment, *stack.Stack, string)
 		"HEALTH_TIMEOUT":        "5s",
 		"ADDR":                  "127.0.0.1:0",
 	}
+	if engine != "postgres" {
+		queues := stacktest.Queue(t)
+		env["QUEUE_DATABASE_URL"] = queues.Primary().URL(stacktest.Database(t, queues))
+	}
 	return env, servers, database
 }
 
@@ -66,7 +70,7 @@ func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		env, _, _ := configured(t, engine)
 		stdout, stderr := runs(t, env, 1, "serve")
-		wantOneLine(t, stderr, "the primary's schema is not up to date: run app migrate first")
+		wantOneLine(t, stderr, "the schema is not up to date: run app migrate first")
 		if stdout != "" {
 			t.Errorf("stdout is %q", stdout)
 		}
@@ -76,16 +80,20 @@ func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
 func TestMigrateThenServe(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		env, servers, _ := configured(t, engine)
+		stdout, _ := runs(t, env, 0, "migrate")
+		want := []string{"river 001: ", "river 006: "}
 		files, err := os.ReadDir("../../migrations/postgres")
 		stacktest.Must(t, err)
-		all := ""
 		for _, f := range files {
-			all += "applied " + f.Name() + "\n"
+			want = append(want, f.Name())
 		}
-		for _, want := range []string{all, "nothing to do\n"} {
-			if stdout, _ := runs(t, env, 0, "migrate"); stdout != want {
-				t.Errorf("migrate prints %q, want %q", stdout, want)
+		for _, want := range want {
+			if !strings.Contains(stdout, "applied "+want) {
+				t.Errorf("migrate prints %q, want it to apply %s", stdout, want)
 			}
+		}
+		if stdout, _ := runs(t, env, 0, "migrate"); stdout != "nothing to do\n" {
+			t.Errorf("migrate prints %q a second time", stdout)
 		}
 		stacktest.Applied(t, servers)
 
@@ -323,6 +331,12 @@ func TestServeNamesTheVariableThatIsWrong(t *testing.T) {
 		{"TRUSTED_PROXIES", "10.0.0.1", "no '/'"},
 		{"READ_WINDOW", "soon", "invalid duration"},
 		{"READ_WINDOW", "0s", "want more than 0"},
+		{"QUEUE_DATABASE_URL", "mysql://app:" + password + "@db/queue", "want a URL that begins with postgres://"},
+		{"QUEUE_DATABASE_URL", "postgres://app:" + password + "@db:x/queue", "invalid port"},
+		{"JOB_WORKERS", "0", "want at least 1"},
+		{"JOB_COMMIT_WAIT", "0s", "want more than 0"},
+		{"JOB_READS", "summarise_post=sometimes", "want commit, primary or replica"},
+		{"JOB_READS", "summarize_post=commit", "no kind of job"},
 		{"SESSION_KEYS", "", "should not be empty"},
 		{"SESSION_KEYS", password, "want at least 32 random bytes"},
 		{"SESSION_KEYS", strings.Repeat("0123456789abcdef", 4) + ",0123", "key 2: want at least 32 random bytes"},
@@ -342,9 +356,9 @@ func TestServeNamesTheVariableThatIsWrong(t *testing.T) {
 }
 
 func TestServeNamesWhatIsMissing(t *testing.T) {
-	// migrate sets no cookies, so it needs no keys.
+	// worker and migrate set no cookies, so they need no keys.
 	for command, names := range map[string][]string{
-		"serve": {"DATABASE_PRIMARY_URL", "SESSION_KEYS"}, "migrate": {"DATABASE_PRIMARY_URL"},
+		"serve": {"DATABASE_PRIMARY_URL", "SESSION_KEYS"}, "worker": {"DATABASE_PRIMARY_URL"}, "migrate": {"DATABASE_PRIMARY_URL"},
 	} {
 		_, stderr := runs(t, nil, 1, command)
 		for _, name := range names {
@@ -352,6 +366,8 @@ func TestServeNamesWhatIsMissing(t *testing.T) {
 				t.Errorf("app %s says %q, not %s", command, stderr, name)
 			}
 		}
+		_, stderr = runs(t, environment{"DATABASE_PRIMARY_URL": "mysql://app@localhost/app", "SESSION_KEYS": strings.Repeat("0123456789abcdef", 4)}, 1, command)
+		wantOneLine(t, stderr, "QUEUE_DATABASE_URL: jobs: a queue beside mysql needs a PostgreSQL of its own")
 	}
 }
 
@@ -369,6 +385,7 @@ func TestServeWithoutCommitIDs(t *testing.T) {
 			env := environment{
 				"DATABASE_PRIMARY_URL":  servers.Primary().URL(stacktest.Database(t, servers)),
 				"DATABASE_REPLICA_URLS": engine + "://app@127.0.0.1:1/none", // without a binary log there is none
+				"QUEUE_DATABASE_URL":    stacktest.Queue(t).Primary().URL(stacktest.Database(t, stacktest.Queue(t))),
 				"SESSION_KEYS":          strings.Repeat("0123456789abcdef", 4),
 				"SECURE_COOKIES":        "false",
 				"DEMO":                  "true",

@@ -73,3 +73,20 @@ func Required() web.Middleware {
 		}
 	}}
 }
+
+// Inside is the middleware for pages that show the inside of the site. They are for
+// admins, and in a demo for everybody.
+func Inside(demo bool) web.Middleware {
+	return web.Middleware{Name: "auth.Inside", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			user := Current(c.Request().Context())
+			switch {
+			case demo || user.Role == Admin:
+				return next(c)
+			case user.ID == 0:
+				return web.ErrLogInRequired
+			}
+			return web.ErrForbidden
+		}
+	}}
+}

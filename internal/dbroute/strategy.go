@@ -202,12 +202,13 @@ const lostAfter = 5 * time.Second
 
 // lost reports whether the primary does not have what a marker covers, since a
 // failover lost it, or a crash that was set not to sync. No replica would ever
-// reach it. To be wrong here is safe: an unknown marker is never stale.
+// reach it. To be wrong here is safe: an unknown marker is never stale. Of a commit
+// ID that does not say when it was written it cannot be told.
 func (c *Cluster) lost(m Marker) bool {
 	p := c.primary
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.health.applied.IsZero() && p.health.found.Sub(m.Written) > lostAfter &&
+	return !m.Written.IsZero() && !p.health.applied.IsZero() && p.health.found.Sub(m.Written) > lostAfter &&
 		!c.engine.covers(p.health.applied, m.Commit)
 }
 

@@ -90,6 +90,20 @@ func TestCommitWait(t *testing.T) {
 	})
 }
 
+// A job has a commit ID, and not the time of the write. The last look at the primary
+// is older than the commit.
+func TestCommitIDWithoutATimeIsWaitedForWhileTheServersAreWatched(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.watched()
+		resume := e.pause()
+		marker := dbroute.Marker{Commit: e.markerOf("new").Commit}
+		time.AfterFunc(100*time.Millisecond, resume)
+		ctx, _ := e.routed(marker, time.Hour)
+		e.want(ctx, "new", 2, dbroute.CommitReached)
+	})
+}
+
 // patience is more than a wait that does not wait takes on a busy machine.
 const patience = 10 * time.Second
 
@@ -112,7 +126,7 @@ func TestCommitWaitEndsWithItsContext(t *testing.T) {
 func TestCommitWaitForAnyReplica(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 2)
-		e := newEnvOn(t, servers)
+		e := newEnvOn(t, engine, servers)
 		ctx := stacktest.Context(t)
 		first := servers.Replicas()[0]
 		stacktest.Must(t, first.PauseApply(ctx))

@@ -10,6 +10,7 @@ import (
 
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/site"
 	"freshread/internal/stack"
 	"freshread/migrations"
@@ -22,6 +23,8 @@ type LocalConfig struct {
 	Dir    string          // where the servers keep their files; empty: a temporary folder
 	Log    *slog.Logger
 	Seed   bool // fill the database with people and posts
+	// OwnQueue gives the queue a database of its own also where it need not have one.
+	OwnQueue bool
 }
 
 // Local is real servers on this machine with the site's database on them.
@@ -29,6 +32,10 @@ type Local struct {
 	Stack   *stack.Stack
 	Cluster *dbroute.Cluster
 	Cache   *dbroute.Cluster // of the cache and the limits
+	// Queue has one server, the queue's. It is nil, and QueueURL is empty, if the queue
+	// is on the primary.
+	Queue    *stack.Stack
+	QueueURL string
 
 	stopWatching func()
 }
@@ -62,6 +69,14 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 	if _, err := migrations.Up(ctx, l.Cluster, cfg.Log); err != nil {
 		return nil, err
 	}
+	if cfg.OwnQueue || l.Cluster.Engine() != dbroute.PostgreSQL {
+		if err := l.startQueue(ctx, cfg.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.migrateQueue(ctx, cfg.Log); err != nil {
+		return nil, err
+	}
 	if cfg.Seed {
 		if err := site.Seed(ctx, l.Cluster); err != nil {
 			return nil, err
@@ -82,6 +97,24 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 		}
 	}
 	return l, nil
+}
+
+func (l *Local) startQueue(ctx context.Context, dir string) (err error) {
+	if l.Queue, err = stack.Start(ctx, stack.Options{Engine: string(dbroute.PostgreSQL), Dir: dir}); err != nil {
+		return fmt.Errorf("start the queue's server: %w", err)
+	}
+	l.QueueURL = l.Queue.Primary().URL(localDatabase)
+	return l.Queue.CreateDatabase(ctx, localDatabase)
+}
+
+func (l *Local) migrateQueue(ctx context.Context, log *slog.Logger) error {
+	queue, err := jobs.Open(jobs.Config{Cluster: l.Cluster, Log: log, URL: l.QueueURL})
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
+	_, err = queue.Migrate(ctx)
+	return err
 }
 
 // watch returns once all replicas are read.
@@ -119,6 +152,9 @@ func (l *Local) Close() error {
 		if cluster != nil {
 			errs = append(errs, cluster.Close())
 		}
+	}
+	if l.Queue != nil {
+		errs = append(errs, l.Queue.Close())
 	}
 	return errors.Join(append(errs, l.Stack.Close())...)
 }

@@ -105,7 +105,7 @@ func (a *API) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	list, older := web.Split(list, limit, func(s Summary) int64 { return s.ID })
+	list, older := web.Split(list, limit, func(l Listing) int64 { return l.ID })
 	posts := make([]summaryJSON, len(list))
 	for i, s := range list {
 		posts[i] = summaryJSON{jsonOf(s.Post), s.Comments}

@@ -59,7 +59,7 @@ const (
 
 type homePage struct {
 	templates.Base
-	Posts  []Summary
+	Posts  []Listing
 	People int
 	Counts Counts
 }
@@ -85,14 +85,14 @@ func (p *Pages) home(c echo.Context) error {
 
 // slice is a part of a list of posts.
 type slice struct {
-	Posts  []Summary
+	Posts  []Listing
 	Before int64 // where it begins; 0 for the first
 	Older  int64 // where the next begins; 0 if there is none
 }
 
 // newSlice is made from one post more than a page has.
-func newSlice(list []Summary, before int64) slice {
-	list, older := web.Split(list, postsOnPage, func(s Summary) int64 { return s.ID })
+func newSlice(list []Listing, before int64) slice {
+	list, older := web.Split(list, postsOnPage, func(l Listing) int64 { return l.ID })
 	return slice{Posts: list, Before: before, Older: older}
 }
 
@@ -151,6 +151,9 @@ type postPage struct {
 	Comments []Comment
 	Unread   bool  // the comments were not read
 	Earlier  int64 // where the comments before these end; 0 if there are none
+	Summary  Summary
+	Pending  bool   // a change is not in the summary yet
+	Trouble  string // why it will not be for the moment
 	Form     commentForm
 	user     auth.User
 }
@@ -188,6 +191,10 @@ func (p *Pages) pageWith(c echo.Context, form commentForm) (*postPage, error) {
 		return nil, err
 	}
 	page.Unread = false
+	if page.Summary, page.Pending, err = p.store.SummaryOf(c.Request().Context(), page.Post.ID); err != nil {
+		return nil, err
+	}
+	page.Trouble = p.store.SummaryTrouble()
 	if len(page.Comments) > commentsOn {
 		page.Comments = page.Comments[1:]
 		page.Earlier = page.Comments[0].ID

@@ -25,8 +25,8 @@ type Post struct {
 // Edited reports whether the post was saved again after it was created.
 func (p Post) Edited() bool { return p.Version > 1 }
 
-// Summary is a post as lists show it.
-type Summary struct {
+// Listing is a post as lists show it.
+type Listing struct {
 	Post
 	Tally
 }
@@ -35,8 +35,8 @@ type Summary struct {
 const excerptLength = 220
 
 // Excerpt is the beginning of the post, on one line.
-func (s Summary) Excerpt() string {
-	text := strings.Join(strings.Fields(s.Body), " ")
+func (l Listing) Excerpt() string {
+	text := strings.Join(strings.Fields(l.Body), " ")
 	if utf8.RuneCountInString(text) <= excerptLength {
 		return text
 	}

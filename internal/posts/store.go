@@ -17,12 +17,16 @@ import (
 // Store reads and writes posts. It does not know which server it reads: the
 // context says.
 type Store struct {
-	db    dbroute.Router
-	cache *cache.Cache
+	db         dbroute.Router
+	cache      *cache.Cache
+	summariser Summariser // nil if nobody makes summaries
 }
 
-// NewStore returns a store on db.
-func NewStore(db dbroute.Router, c *cache.Cache) *Store { return &Store{db, c} }
+// NewStore returns a store on db that tells summariser, if it is not nil, what to
+// summarise.
+func NewStore(db dbroute.Router, c *cache.Cache, summariser Summariser) *Store {
+	return &Store{db, c, summariser}
+}
 
 // ByID returns a post, or ErrNotFound.
 func (s *Store) ByID(ctx context.Context, id int64) (Post, error) {
@@ -47,24 +51,24 @@ const summaries = `
 
 // Newest returns at most limit posts, newest first: those with a lower id than
 // before, or the very newest if before is 0.
-func (s *Store) Newest(ctx context.Context, before int64, limit int) ([]Summary, error) {
+func (s *Store) Newest(ctx context.Context, before int64, limit int) ([]Listing, error) {
 	return s.list(ctx, "posts.Newest", summaries+` WHERE p.id < ? ORDER BY p.id DESC LIMIT ?`, endIfZero(before), limit)
 }
 
 // ByAuthor is Newest for the posts of one user.
-func (s *Store) ByAuthor(ctx context.Context, authorID, before int64, limit int) ([]Summary, error) {
+func (s *Store) ByAuthor(ctx context.Context, authorID, before int64, limit int) ([]Listing, error) {
 	return s.list(ctx, "posts.ByAuthor", summaries+` WHERE p.author_id = ? AND p.id < ? ORDER BY p.id DESC LIMIT ?`,
 		authorID, endIfZero(before), limit)
 }
 
-func (s *Store) list(ctx context.Context, name, query string, args ...any) ([]Summary, error) {
-	var list []Summary
+func (s *Store) list(ctx context.Context, name, query string, args ...any) ([]Listing, error) {
+	var list []Listing
 	err := s.db.Read(ctx, name, func(q dbroute.Querier) error {
 		rows, err := q.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
-		list, err = collect(rows, func(p *Summary) []any {
+		list, err = collect(rows, func(p *Listing) []any {
 			return []any{&p.ID, &p.AuthorID, &p.Author, &p.Title, &p.Body, &p.Version, &p.CreatedAt, &p.UpdatedAt}
 		})
 		return err
@@ -105,7 +109,7 @@ func (s *Store) Create(ctx context.Context, authorID int64, d Draft) (id int64, 
 		if err != nil {
 			return err
 		}
-		return cache.Forget(ctx, tx, CountsKey)
+		return s.changed(ctx, tx, Change{PostID: id}, CountsKey)
 	})
 	return id, err
 }
@@ -114,7 +118,7 @@ func (s *Store) Create(ctx context.Context, authorID int64, d Draft) (id int64, 
 // ErrNotFound, ErrNotYours, or a ConflictError with what is there.
 func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.Update", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := s.lockPost(ctx, tx, editor, id, seen); err != nil {
+		if err := s.lockOwnPost(ctx, tx, editor, id, seen); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `
@@ -124,14 +128,14 @@ func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft,
 		if err != nil {
 			return err
 		}
-		return cache.Forget(ctx, tx, tallyKey(id))
+		return s.changed(ctx, tx, Change{PostID: id}, tallyKey(id))
 	})
 }
 
 // Delete deletes a post and its comments. It returns the errors of Update.
 func (s *Store) Delete(ctx context.Context, editor auth.User, id int64, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.Delete", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := s.lockPost(ctx, tx, editor, id, seen); err != nil {
+		if err := s.lockOwnPost(ctx, tx, editor, id, seen); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id); err != nil {
@@ -141,8 +145,8 @@ func (s *Store) Delete(ctx context.Context, editor auth.User, id int64, seen web
 	})
 }
 
-// lockPost locks a post that is about to be changed.
-func (s *Store) lockPost(ctx context.Context, tx *dbroute.Tx, editor auth.User, id int64, seen web.Versions) error {
+// lockOwnPost locks a post that is about to be changed.
+func (s *Store) lockOwnPost(ctx context.Context, tx *dbroute.Tx, editor auth.User, id int64, seen web.Versions) error {
 	version, err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0), version FROM posts WHERE id = ? FOR UPDATE`, id)
 	if err != nil || seen.Has(version) {
 		return err
@@ -175,10 +179,7 @@ func lockOwn(ctx context.Context, tx *dbroute.Tx, editor auth.User, query string
 // post is gone, which the page it was written on may not have known.
 func (s *Store) AddComment(ctx context.Context, postID, authorID int64, body string) (id int64, err error) {
 	err = s.db.Write(ctx, "posts.AddComment", func(ctx context.Context, tx *dbroute.Tx) error {
-		err := tx.QueryRowContext(ctx, `SELECT id FROM posts WHERE id = ? FOR UPDATE`, postID).Scan(&postID)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("post %d: %w", postID, ErrNotFound)
-		}
+		err := lockPost(ctx, tx, postID)
 		if err != nil {
 			return err
 		}
@@ -186,7 +187,7 @@ func (s *Store) AddComment(ctx context.Context, postID, authorID int64, body str
 		if err != nil {
 			return err
 		}
-		return cache.Forget(ctx, tx, tallyKey(postID), CountsKey)
+		return s.changed(ctx, tx, Change{PostID: postID}, tallyKey(postID), CountsKey)
 	})
 	return id, err
 }
@@ -214,8 +215,10 @@ func (s *Store) UpdateComment(ctx context.Context, editor auth.User, postID, id 
 		if err := lockComment(ctx, tx, editor, postID, id, seen); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `UPDATE comments SET body = ?, version = version + 1 WHERE id = ?`, body, id)
-		return err
+		if _, err := tx.ExecContext(ctx, `UPDATE comments SET body = ?, version = version + 1 WHERE id = ?`, body, id); err != nil {
+			return err
+		}
+		return s.changed(ctx, tx, Change{PostID: postID})
 	})
 }
 
@@ -228,11 +231,24 @@ func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id 
 		if _, err := tx.ExecContext(ctx, `DELETE FROM comments WHERE id = ?`, id); err != nil {
 			return err
 		}
-		return cache.Forget(ctx, tx, tallyKey(postID), CountsKey)
+		return s.changed(ctx, tx, Change{PostID: postID, CanWait: true}, tallyKey(postID), CountsKey)
 	})
 }
 
+// lockPost locks the post before anything of its, in every transaction, so that no
+// two wait for each other.
+func lockPost(ctx context.Context, tx *dbroute.Tx, id int64) error {
+	err := tx.QueryRowContext(ctx, `SELECT id FROM posts WHERE id = ? FOR UPDATE`, id).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("post %d: %w", id, ErrNotFound)
+	}
+	return err
+}
+
 func lockComment(ctx context.Context, tx *dbroute.Tx, editor auth.User, postID, id int64, seen web.Versions) error {
+	if err := lockPost(ctx, tx, postID); err != nil {
+		return err
+	}
 	version, err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0), version FROM comments WHERE post_id = ? AND id = ? FOR UPDATE`, postID, id)
 	if err == nil && !seen.Has(version) {
 		return fmt.Errorf("comment %d has version %d: %w", id, version, web.ErrChanged)

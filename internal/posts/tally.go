@@ -41,7 +41,7 @@ func (s *Store) Counts(ctx context.Context) (Counts, error) {
 
 // addTallies completes a list. A post that the primary no longer has keeps a tally
 // of nothing.
-func (s *Store) addTallies(ctx context.Context, list []Summary) error {
+func (s *Store) addTallies(ctx context.Context, list []Listing) error {
 	ids := map[string]int64{}
 	var keys []string
 	for _, p := range list {
@@ -64,6 +64,8 @@ func (s *Store) addTallies(ctx context.Context, list []Summary) error {
 // charsPerMinute is about 200 words.
 const charsPerMinute = 1100
 
+func readingMinutes(chars int) int { return (chars + charsPerMinute - 1) / charsPerMinute }
+
 func tally(ctx context.Context, q dbroute.Querier, ids []any) (map[string]Tally, error) {
 	rows, err := q.QueryContext(ctx, fmt.Sprintf(`
 		SELECT p.id, char_length(p.body), (SELECT count(*) FROM comments c WHERE c.post_id = p.id)
@@ -81,7 +83,7 @@ func tally(ctx context.Context, q dbroute.Querier, ids []any) (map[string]Tally,
 		if err := rows.Scan(&id, &chars, &t.Comments); err != nil {
 			return nil, err
 		}
-		t.Minutes = (chars + charsPerMinute - 1) / charsPerMinute
+		t.Minutes = readingMinutes(chars)
 		tallies[tallyKey(id)] = t
 	}
 	return tallies, rows.Err()

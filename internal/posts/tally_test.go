@@ -33,7 +33,7 @@ func wantListed(t *testing.T, who string, b *sitetest.Browser, path, want string
 
 // An update forgets the cached summary, and a visitor who reads the replica brings
 // it back within the lag.
-func TestSummaryRefilledWithinTheLagIsNew(t *testing.T) {
+func TestTallyRefilledWithinTheLagIsNew(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		s := sitetest.New(t, engine)
 		b, visitor := s.User("Mara"), s.Browser()

@@ -76,14 +76,14 @@ func Seed(ctx context.Context, cluster *dbroute.Cluster) error {
 		if people > 0 {
 			return nil
 		}
-		if err := s.insert(ctx, tx, hash, time.Now()); err != nil {
+		if err := s.insert(ctx, tx, posts.NewStore(cluster, nil, nil), hash, time.Now()); err != nil {
 			return err
 		}
 		return cache.Forget(ctx, tx, auth.CountKey, posts.CountsKey)
 	})
 }
 
-func (s *seed) insert(ctx context.Context, tx *dbroute.Tx, hash string, now time.Time) error {
+func (s *seed) insert(ctx context.Context, tx *dbroute.Tx, store *posts.Store, hash string, now time.Time) error {
 	ago := func(hours float64) time.Time {
 		return now.Add(-time.Duration(hours * float64(time.Hour))).Truncate(time.Second)
 	}
@@ -108,6 +108,18 @@ func (s *seed) insert(ctx context.Context, tx *dbroute.Tx, hash string, now time
 				return fmt.Errorf("comment on %q: %w", p.Title, err)
 			}
 		}
+		if err := summarise(ctx, store, id); err != nil {
+			return fmt.Errorf("summary of %q: %w", p.Title, err)
+		}
 	}
 	return nil
+}
+
+func summarise(ctx context.Context, store *posts.Store, id int64) error {
+	source, err := store.Source(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = store.SaveSummary(ctx, source.Summary())
+	return err
 }

@@ -10,10 +10,13 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"freshread/internal/auth"
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/idempotency"
+	"freshread/internal/jobs"
 	"freshread/internal/posts"
 	"freshread/internal/status"
 	"freshread/internal/tokens"
@@ -62,6 +65,9 @@ type Config struct {
 	// PasswordCost is what a password hash takes; auth.DefaultCost if zero.
 	PasswordCost auth.Cost
 
+	// Jobs queues the jobs of the site and works them, if the program runs it; nil:
+	// there are none.
+	Jobs *jobs.Queue
 	// Limits are DefaultLimits where they are zero.
 	Limits Limits
 	// TrustedProxies are those whose X-Forwarded-For says where a client comes from.
@@ -94,24 +100,8 @@ func New(cfg Config) (*Site, error) {
 	if cfg.Cache == nil {
 		return nil, errors.New("site: no cluster for the cache: cache.OpenCluster opens one")
 	}
-	if cfg.Router == nil {
-		cfg.Router = cfg.Cluster
-	}
-	if cfg.Strategy == "" {
-		cfg.Strategy = Commit
-	}
-	if err := cfg.Strategy.UnmarshalText([]byte(cfg.Strategy)); err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
-	}
-	if cfg.Window <= 0 {
-		cfg.Window = DefaultWindow
-	}
-	if noIDs := cfg.Cluster.Config().NoCommitIDs; noIDs != "" && cfg.Strategy == Commit {
-		cfg.Log.Warn("reads are routed by the window: there are no commit IDs", "window", cfg.Window, "cause", noIDs)
-		cfg.Strategy = Window
-	}
-	if cfg.PasswordCost == (auth.Cost{}) {
-		cfg.PasswordCost = auth.DefaultCost
 	}
 	markers, err := web.NewMarkers(cfg.Cluster, cfg.Log, cfg.SessionKeys, cfg.SecureCookies)
 	if err != nil {
@@ -153,7 +143,7 @@ func New(cfg Config) (*Site, error) {
 	routes := web.NewRoutes(e)
 	guard := auth.NewGuard(cfg.Cluster, cookies, cfg.Log)
 	users, passwords := auth.NewStore(cfg.Router, cached), auth.NewPasswords(cfg.PasswordCost)
-	postStore, tokenStore := posts.NewStore(cfg.Router, cached), tokens.NewStore(cfg.Router)
+	postStore, tokenStore := posts.NewStore(cfg.Router, cached, cfg.summariser()), tokens.NewStore(cfg.Router)
 	demo, check := cfg.demo(cached)
 
 	// The order is the point: the strategy decides before anything is loaded.
@@ -164,10 +154,13 @@ func New(cfg Config) (*Site, error) {
 	auth.NewPages(users, cookies, passwords, limits, html, demo).Register(pages)
 	posts.NewPages(postStore, users, limits, html, check).Register(pages, cfg.AfterLoad...)
 	tokens.NewPages(tokenStore, signer, once, limits, html, demo.Account()).Register(pages)
+	if err := cfg.registerJobs(pages, html); err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
 	status.NewPages(status.Config{
 		Clusters: append([]*dbroute.Cluster{cfg.Cluster, cfg.Cache}, cfg.Others...),
 		Window:   cfg.Window, Public: cfg.Demo, Done: cfg.Done,
-		Limits: shownLimits,
+		Limits: shownLimits, Collectors: cfg.collectors(),
 	}, html).Register(pages)
 
 	// A program is known by its token and by nothing else: no cookie is heeded here.
@@ -184,6 +177,56 @@ func New(cfg Config) (*Site, error) {
 	posts.NewAPI(postStore, limits, idempotency.NewKeys(cfg.Router)).Register(api.With(mayRead), api.With(write), cfg.AfterLoad...)
 
 	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
+}
+
+func (cfg *Config) setDefaults() error {
+	if cfg.Router == nil {
+		cfg.Router = cfg.Cluster
+	}
+	if cfg.Strategy == "" {
+		cfg.Strategy = Commit
+	}
+	if err := cfg.Strategy.UnmarshalText([]byte(cfg.Strategy)); err != nil {
+		return err
+	}
+	if cfg.Window <= 0 {
+		cfg.Window = DefaultWindow
+	}
+	if noIDs := cfg.Cluster.Config().NoCommitIDs; noIDs != "" && cfg.Strategy == Commit {
+		cfg.Log.Warn("reads are routed by the window: there are no commit IDs", "window", cfg.Window, "cause", noIDs)
+		cfg.Strategy = Window
+	}
+	if cfg.PasswordCost == (auth.Cost{}) {
+		cfg.PasswordCost = auth.DefaultCost
+	}
+	return nil
+}
+
+// summariser is nil, and not a nil queue, if there are no jobs.
+func (cfg *Config) summariser() posts.Summariser {
+	if cfg.Jobs == nil {
+		return nil
+	}
+	return cfg.Jobs
+}
+
+func (cfg *Config) collectors() []prometheus.Collector {
+	if cfg.Jobs == nil {
+		return nil
+	}
+	return cfg.Jobs.Collectors()
+}
+
+func (cfg *Config) registerJobs(pages *web.Routes, html *web.Renderer) error {
+	if cfg.Jobs == nil {
+		return nil
+	}
+	jobPages, err := jobs.NewPages(cfg.Jobs, html, cfg.Demo)
+	if err != nil {
+		return err
+	}
+	jobPages.Register(pages)
+	return nil
 }
 
 func (cfg *Config) strategy(routes *web.Routes, markers *web.Markers) web.Middleware {
@@ -203,7 +246,7 @@ func (cfg *Config) demo(cached *cache.Cache) (auth.Demo, *posts.Check) {
 	}
 	primary := cfg.Cluster.PrimaryOnly("check")
 	users := auth.NewStore(primary, cached)
-	return auth.Demo{Accounts: demoAccounts(), Check: users}, posts.NewCheck(posts.NewStore(primary, cached), users)
+	return auth.Demo{Accounts: demoAccounts(), Check: users}, posts.NewCheck(posts.NewStore(primary, cached, nil), users)
 }
 
 // ServeHTTP makes Site an http.Handler.

@@ -10,10 +10,12 @@ import (
 	"freshread/internal/dbroute"
 )
 
-// Metrics serves the clusters' counts and lag in Prometheus' format.
-func Metrics(clusters ...*dbroute.Cluster) http.Handler {
+// Metrics serves the clusters' counts and lag, and what others collect, in
+// Prometheus' format.
+func Metrics(clusters []*dbroute.Cluster, others ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{clusters})
+	registry.MustRegister(others...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"freshread/internal/auth"
 	"freshread/internal/dbroute"
@@ -22,6 +23,8 @@ type Config struct {
 	Public   bool          // for everybody, not only for admins
 	Limits   []Limit
 	Done     <-chan struct{}
+	// Collectors are the metrics of the site's other parts.
+	Collectors []prometheus.Collector
 }
 
 // Pages serves /cluster, /metrics and /limits.
@@ -33,35 +36,19 @@ type Pages struct {
 
 // NewPages returns pages. Live pages end when cfg.Done is closed.
 func NewPages(cfg Config, html *web.Renderer) *Pages {
-	return &Pages{cfg, html, Metrics(cfg.Clusters...)}
+	return &Pages{cfg, html, Metrics(cfg.Clusters, cfg.Collectors...)}
 }
 
 // Register adds the routes. auth.Load must be in the chain of r already.
 func (p *Pages) Register(r *web.Routes) {
 	r.GET("/limits", p.limits)
-	r = r.With(p.visible())
+	r = r.With(auth.Inside(p.cfg.Public))
 	r.GET("/cluster", p.show)
 	r.GET("/cluster/events", p.events)
 	r.GET("/metrics", func(c echo.Context) error {
 		p.metrics.ServeHTTP(c.Response(), c.Request())
 		return nil
 	})
-}
-
-// visible lets only admins see the internals, unless the site is a demo.
-func (p *Pages) visible() web.Middleware {
-	return web.Middleware{Name: "status.visible", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			user := auth.Current(c.Request().Context())
-			switch {
-			case p.cfg.Public || user.Role == auth.Admin:
-				return next(c)
-			case user.ID == 0:
-				return web.ErrLogInRequired
-			}
-			return web.ErrForbidden
-		}
-	}}
 }
 
 type clusterPage struct {

@@ -54,6 +54,14 @@ func (r *Routes) DELETE(path string, h echo.HandlerFunc, more ...Middleware) {
 	r.add(http.MethodDelete, path, h, more)
 }
 
+// Any registers what handles every method by itself; more runs inside the chain.
+func (r *Routes) Any(path string, h echo.HandlerFunc, more ...Middleware) {
+	r.add(anyMethod, path, h, more)
+}
+
+// anyMethod is the method of a route that takes all.
+const anyMethod = "*"
+
 // Table returns all routes, in order of registration.
 func (r *Routes) Table() []Route { return *r.table }
 
@@ -64,7 +72,11 @@ func (r *Routes) add(method, path string, h echo.HandlerFunc, more []Middleware)
 		route.Middleware = append(route.Middleware, m.Name)
 		funcs = append(funcs, m.Func)
 	}
-	r.echo.Add(method, path, h, funcs...)
+	if method == anyMethod {
+		r.echo.Any(path, h, funcs...)
+	} else {
+		r.echo.Add(method, path, h, funcs...)
+	}
 	*r.table = append(*r.table, route)
 }
 

@@ -20,6 +20,7 @@ import (
 	"freshread/internal/auth"
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/posts"
 	"freshread/internal/site"
 	"freshread/internal/stack"
@@ -71,6 +72,37 @@ func NewOn(t *testing.T, servers *stack.Stack, change ...func(*site.Config)) *Si
 	return s
 }
 
+// WithJobs gives a site a queue, off the cluster's database if it is not PostgreSQL,
+// and works its jobs until the test ends. change may change its configuration.
+func WithJobs(t *testing.T, change ...func(*jobs.Config)) func(*site.Config) {
+	return func(cfg *site.Config) {
+		t.Helper()
+		queueConfig := jobs.Config{Cluster: cfg.Cluster, Log: cfg.Log, Workers: 4}
+		if cfg.Cluster.Engine() != dbroute.PostgreSQL {
+			queueConfig.URL = QueueURL(t, stacktest.Queue(t))
+		}
+		for _, f := range change {
+			f(&queueConfig)
+		}
+		queue, err := jobs.Open(queueConfig)
+		stacktest.Must(t, err)
+		t.Cleanup(queue.Close)
+		_, err = queue.Migrate(stacktest.Context(t))
+		stacktest.Must(t, err)
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- queue.Run(ctx) }()
+		t.Cleanup(func() { stop(); stacktest.Must(t, <-ended) })
+		cfg.Jobs = queue
+	}
+}
+
+// QueueURL is of an empty database for a queue.
+func QueueURL(t *testing.T, servers *stack.Stack) string {
+	t.Helper()
+	return servers.Primary().URL(stacktest.Database(t, servers))
+}
+
 func (s *Site) openCluster() {
 	s.T.Helper()
 	cfg := dbroute.Config{
@@ -90,7 +122,7 @@ func (s *Site) openCluster() {
 	s.config.Cache = s.Cache
 	cached, err := cache.New(cache.Config{Cluster: s.Cache, Data: cluster, Log: s.config.Log})
 	stacktest.Must(s.T, err)
-	s.Posts = posts.NewStore(cluster, cached)
+	s.Posts = posts.NewStore(cluster, cached, nil)
 }
 
 // Watch watches the servers until the test ends, and returns once all replicas

@@ -29,13 +29,13 @@ var engines = []string{"postgres", "mysql", "mariadb"}
 // patience bounds every wait of a test for a server.
 const patience = 30 * time.Second
 
-// shared are the pairs that the tests of one package use in turn.
+// shared are the servers that the tests of one package use in turn.
 var shared struct {
 	sync.Mutex
-	pairs map[string]*pair // by engine
+	stacks map[string]*sharedStack
 }
 
-type pair struct {
+type sharedStack struct {
 	once  sync.Once
 	stack *stack.Stack
 	err   error
@@ -56,11 +56,11 @@ func Main(m *testing.M, more ...string) int {
 		flag.Set("test.skip", "^Example") // they have no way to skip themselves
 	}
 	status := m.Run()
-	for _, p := range shared.pairs {
-		if p.stack == nil {
+	for _, s := range shared.stacks {
+		if s.stack == nil {
 			continue
 		}
-		if err := p.stack.Close(); err != nil {
+		if err := s.stack.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the servers:", err)
 			status = 1
 		}
@@ -116,19 +116,32 @@ func wanted(engine string) bool {
 // package share them, one test at a time.
 func Pair(tb testing.TB, engine string) *stack.Stack {
 	tb.Helper()
+	return share(tb, engine, engine, 1)
+}
+
+// Queue returns a PostgreSQL without replicas, for queues that are off the
+// replicated database. The tests of a package share it, each on a database of its own.
+func Queue(tb testing.TB) *stack.Stack {
+	tb.Helper()
+	requireInstalled(tb, "postgres")
+	return share(tb, "queue", "postgres", 0)
+}
+
+func share(tb testing.TB, name, engine string, replicas int) *stack.Stack {
+	tb.Helper()
 	shared.Lock()
-	if shared.pairs == nil {
-		shared.pairs = map[string]*pair{}
+	if shared.stacks == nil {
+		shared.stacks = map[string]*sharedStack{}
 	}
-	p := shared.pairs[engine]
-	if p == nil {
-		p = &pair{}
-		shared.pairs[engine] = p
+	s := shared.stacks[name]
+	if s == nil {
+		s = &sharedStack{}
+		shared.stacks[name] = s
 	}
 	shared.Unlock()
-	p.once.Do(func() { p.stack, p.err = start(engine, 1) })
-	Must(tb, p.err)
-	return p.stack
+	s.once.Do(func() { s.stack, s.err = start(engine, replicas) })
+	Must(tb, s.err)
+	return s.stack
 }
 
 // Start returns servers of the test's own, for tests that kill or promote.
