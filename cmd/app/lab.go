@@ -44,13 +44,15 @@ func runLab(ctx context.Context, args []string, std streams) (err error) {
 	}
 	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	local, err := lab.StartLocal(ctx, lab.LocalConfig{
-		Engine: *engine, Delays: []time.Duration{*delay}, Dir: *dir, Log: log,
+		Engine: *engine, Delays: []time.Duration{*delay}, Dir: *dir, Log: log, OwnQueue: true,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	runner := &lab.Runner{Stack: local.Stack, Cluster: local.Cluster, Cache: local.Cache, Log: log, Lag: *delay}
+	runner := &lab.Runner{
+		Stack: local.Stack, Cluster: local.Cluster, Cache: local.Cache, Log: log, Lag: *delay, QueueURL: local.QueueURL,
+	}
 	return runAll(ctx, runner, experiments, *asJSON, std)
 }
 

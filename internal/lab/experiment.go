@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/site"
 )
 
@@ -33,6 +34,10 @@ type Side struct {
 	Cluster func(cfg *dbroute.Config)
 	// Consistency is what the agent asks for with Read-Consistency.
 	Consistency string
+	// Jobs configures the side's queue; nil if it has none.
+	Jobs func(cfg *jobs.Config, t Times)
+	// OwnQueue gives the queue a database of its own also where it need not have one.
+	OwnQueue bool
 }
 
 // Times are the durations of a run, in proportion to the lag.
@@ -46,7 +51,7 @@ type Times struct {
 type Step struct {
 	Do            Action
 	By            Visitor
-	Broken, Fixed Want // of a Visit
+	Broken, Fixed Want // of a Visit or a Job
 }
 
 // Action is what happens in a step.
@@ -55,7 +60,9 @@ type Action int
 const (
 	Visit            Action = iota // open the post's page, or get from the API what the subject says
 	Save                           // replace the title, or the name, by the new one
-	Comment                        // another user comments on the post
+	Comment                        // comment on the post
+	Uncomment                      // delete that comment
+	Job                            // the job that the last write has queued runs
 	Guess                          // try a wrong password, without cookies, at the one process and the other in turn
 	AwaitPace                      // for a sixth of Times.Lag, or a moment if that is 0
 	MakeToken                      // make a token, to be used from here on
@@ -99,6 +106,8 @@ type Subject struct {
 var (
 	title    = Subject{Label: "title", Old: "Q3 pricing", New: "Q3 pricing update", Selector: "[data-title]", Read: "posts.ByID"}
 	comments = Subject{Label: "comments", Old: "Comments", New: "1 comment", Selector: "#comments-title", Read: "posts.Comments"}
+	counted  = Subject{Label: "comments", Old: "0", New: "1"}
+	recount  = Subject{Label: "comments", Old: "1", New: "0"}
 	name     = Subject{Label: "name", Old: "Mara", New: "Mara Lindqvist", Selector: "[data-viewer]", Read: "users.ByID"}
 	tally    = Subject{Label: "comments", Old: "0", New: "1", Selector: "[data-post]", Read: "cache.posts.Tally", Cached: true}
 	answer   = Subject{Label: "answer", Old: "wrong password", New: "too often", Read: "limits.log-in-account"}
@@ -107,8 +116,8 @@ var (
 	agentsPost = Subject{Label: "answer", Old: "404 Not Found", New: "200 OK", Read: "posts.ByID"}
 )
 
-// Want is what the post's page must show: the subject's old value or the new
-// one, the server that it was read from, and why. The zero Want is anything.
+// Want is what the post's page must show, or a job must see: the subject's old value
+// or the new one, the server that it was read from, and why. The zero Want is anything.
 type Want struct {
 	Shows  Value
 	Role   dbroute.Role

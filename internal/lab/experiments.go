@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/site"
 	"freshread/internal/web"
 )
@@ -13,6 +14,7 @@ import (
 func Experiments() []Experiment {
 	return []Experiment{
 		noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic, tokenAtOnce, userAtOnce, ownWriteByAPI, agentInDoubt,
+		job, jobOwnQueue, jobOnPrimary, jobDelayed,
 		poisonedCache, outrunLimit,
 	}
 }
@@ -31,6 +33,7 @@ var (
 	newNothingDue   = Want{Shows: New, Role: dbroute.Replica, Reason: dbroute.NoPendingCommit}
 	oldThenPrimary  = Want{Shows: Old, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
 	newThenPrimary  = Want{Shows: New, Role: dbroute.Replica, Reason: dbroute.StrategyNone, CommentsRole: dbroute.Primary}
+	jobWaitedInVain = Want{Shows: New, Role: dbroute.Primary, Reason: dbroute.CommitWaitTimedOut}
 	sharedOnPrimary = Want{Shows: New, Role: dbroute.Primary, Reason: dbroute.PrimaryAskedFor}
 )
 
@@ -172,6 +175,88 @@ var monotonic = Experiment{
 		{Do: AwaitApplied},
 		{Do: Visit, Broken: onceApplied, Fixed: onceApplied},
 	},
+}
+
+var job = Experiment{
+	Name:     "job",
+	Question: "You comment, and a job that your comment has queued counts the comments. How many does it find?",
+	Subject:  counted,
+	Broken:   jobSide("the job reads the replica", jobs.Replica),
+	Fixed:    jobSide("the job waits for your commit, and in the end reads the primary", jobs.Commit),
+	Steps:    jobSteps,
+}
+
+var jobOwnQueue = Experiment{
+	Name:     "job-own-queue",
+	Question: "The queue is off the replicated database, so that no job can be ahead of what it is about. Or can it?",
+	Subject:  counted,
+	Broken:   job.Broken.withOwnQueue(),
+	Fixed:    job.Fixed.withOwnQueue(),
+	Steps:    jobSteps,
+}
+
+var jobSteps = []Step{
+	{Do: Comment},
+	{Do: Job, Broken: oldFromReplica, Fixed: jobWaitedInVain},
+}
+
+var jobOnPrimary = Experiment{
+	Name:     "job-primary",
+	Question: "A job that reads the primary sees your comment. Does it have to read it there?",
+	Subject:  counted,
+	Broken:   jobSide("every job reads the primary", jobs.Primary),
+	Fixed: Side{
+		Label: "the job waits for a replica that has your commit",
+		Setup: byCommitID.Setup,
+		Jobs:  func(cfg *jobs.Config, t Times) { cfg.CommitWait = t.LongWindow },
+	},
+	Steps: []Step{
+		{Do: Comment},
+		{Do: AwaitApplied},
+		{Do: Job, Broken: sharedOnPrimary, Fixed: onceApplied},
+	},
+}
+
+var jobDelayed = Experiment{
+	Name:     "job-delay",
+	Question: "You delete a comment. Nobody needs the new count at once. What does a delay do?",
+	Subject:  recount,
+	NeedsLag: true,
+	Broken: Side{
+		Label: "the job runs at once, on the replica",
+		Setup: byCommitID.Setup,
+		Jobs: func(cfg *jobs.Config, _ Times) {
+			cfg.Delay, cfg.Reads = time.Millisecond, readsOf(jobs.Replica)
+		},
+	},
+	Fixed: Side{
+		Label: "the job is queued with a delay, and finds your commit on the replica without waiting for it",
+		Setup: byCommitID.Setup,
+		Jobs:  func(cfg *jobs.Config, t Times) { cfg.Delay, cfg.CommitWait = t.Lag*3/2, t.ShortWindow },
+	},
+	Steps: []Step{
+		{Do: Uncomment},
+		{Do: Job, Broken: oldFromReplica, Fixed: onceApplied},
+	},
+}
+
+// jobSide is a side whose jobs read in a mode, and wait for less than the lag.
+func jobSide(label string, mode jobs.Mode) Side {
+	return Side{
+		Label: label,
+		Setup: byCommitID.Setup,
+		Jobs:  func(cfg *jobs.Config, t Times) { cfg.CommitWait, cfg.Reads = t.ShortWindow, readsOf(mode) },
+	}
+}
+
+func readsOf(mode jobs.Mode) map[string]jobs.Mode {
+	return map[string]jobs.Mode{jobs.SummarisePost{}.Kind(): mode}
+}
+
+func (s Side) withOwnQueue() Side {
+	s.Label += "; its queue has a database of its own"
+	s.OwnQueue = true
+	return s
 }
 
 // lastWrite is a time that all requests share.

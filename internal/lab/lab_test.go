@@ -34,7 +34,11 @@ func newRunner(t *testing.T, engine string) *lab.Runner {
 	cacheCluster, err := cache.OpenCluster(cluster.Config(), cache.DefaultConns)
 	stacktest.Must(t, err)
 	t.Cleanup(func() { stacktest.Must(t, cacheCluster.Close()) })
-	return &lab.Runner{Stack: servers, Cluster: cluster, Cache: cacheCluster, Log: log}
+	queues := stacktest.Queue(t)
+	return &lab.Runner{
+		Stack: servers, Cluster: cluster, Cache: cacheCluster, Log: log,
+		QueueURL: queues.Primary().URL(stacktest.Database(t, queues)),
+	}
 }
 
 // lateBy is so long that a busy machine has read the page by then. MySQL and

@@ -41,6 +41,9 @@ func (o Observation) String() string {
 	if did == "read from" {
 		line += ", " + o.Reason
 	}
+	if o.Method == methodJob {
+		line += fmt.Sprintf(", after a wait of %.1fs", o.Waited.Seconds())
+	}
 	if o.CommentsFrom != "" {
 		line += fmt.Sprintf("; its comments from the %s", o.CommentsFrom)
 	}

@@ -24,6 +24,8 @@ type Runner struct {
 	// Lag is the delay of the replicas. If it is 0, Run pauses them instead,
 	// which is faster and leaves nothing to chance.
 	Lag time.Duration
+	// QueueURL is of a PostgreSQL database for queues that are off the cluster's.
+	QueueURL string
 }
 
 // Result is what an experiment showed.
@@ -40,7 +42,7 @@ type SideResult struct {
 	Observations []Observation `json:"observations"`
 }
 
-// Observation is one request and what came back.
+// Observation is one request and what came back, or one run of a job.
 type Observation struct {
 	At       time.Duration `json:"at_ns"` // since the run began
 	By       Visitor       `json:"by,omitempty"`
@@ -53,8 +55,10 @@ type Observation struct {
 	// CommentsFrom is the role of the server that the comments were read from,
 	// if it is another than the subject's.
 	CommentsFrom dbroute.Role `json:"comments_from,omitempty"`
-	Stale        bool         `json:"stale"`             // older than what this visitor has saved or seen
-	Problem      string       `json:"problem,omitempty"` // how it differs from what must be observed
+	// Waited is how long a job waited for a replica.
+	Waited  time.Duration `json:"waited_ns,omitempty"`
+	Stale   bool          `json:"stale"`             // older than what this visitor, or who queued the job, has saved or seen
+	Problem string        `json:"problem,omitempty"` // how it differs from what must be observed
 }
 
 // OK reports whether everything was observed that must be, bug and cure.
@@ -139,6 +143,12 @@ func (r *run) open(ctx context.Context, s *runningSide) error {
 			return err
 		}
 		cfg.Cluster, s.cluster = cluster, cluster
+	}
+	if s.side.Jobs != nil {
+		if err := s.startJobs(ctx, r, cfg.Cluster); err != nil {
+			return err
+		}
+		cfg.Jobs = s.queue
 	}
 	s.side.Setup(&cfg, r.times)
 	return s.open(cfg)

@@ -16,6 +16,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"freshread/internal/dbroute"
+	"freshread/internal/jobs"
 	"freshread/internal/site"
 )
 
@@ -28,13 +29,17 @@ type runningSide struct {
 	result  *SideResult
 
 	cluster  *dbroute.Cluster // its own, or nil
-	servers  []*http.Server   // each as a process of its own would be
+	queue    *jobs.Queue      // or nil
+	stopJobs func() error
+	jobsRun  int            // how many runs of jobs have been looked at
+	servers  []*http.Server // each as a process of its own would be
 	origin   string
 	origins  []string // of all
 	guessed  string   // the account whose password is guessed
 	guesses  int
 	post     string // path of the post
 	author   string // path of the author's posts
+	comment  string // path of the comment
 	browsers map[Visitor]*http.Client
 	saw      map[Visitor]bool // who has saved or seen the new value
 
@@ -80,6 +85,9 @@ func (s *runningSide) prepare(ctx context.Context, cfg site.Config) error {
 		return err
 	}
 	s.author = page.Find(".byline a").AttrOr("href", "")
+	if s.subject == recount {
+		return s.addComment(ctx, Writer, &Observation{})
+	}
 	return nil
 }
 
@@ -135,13 +143,16 @@ func (s *runningSide) close() error {
 	for _, server := range s.servers {
 		err = errors.Join(err, server.Close())
 	}
+	if s.queue != nil {
+		err = errors.Join(err, s.stopJobs())
+	}
 	if s.cluster != nil {
 		err = errors.Join(err, s.cluster.Close())
 	}
 	return err
 }
 
-// do visits or saves, and notes what came back.
+// do visits, saves or awaits a job, and notes what came back.
 func (s *runningSide) do(ctx context.Context, step Step, began time.Time) error {
 	o := Observation{At: time.Since(began), By: step.By}
 	p, isProgram := s.programs[step.By]
@@ -155,7 +166,12 @@ func (s *runningSide) do(ctx context.Context, step Step, began time.Time) error 
 	case step.Do == Save:
 		err = s.save(ctx, &o)
 	case step.Do == Comment:
-		err = s.comment(ctx, step.By, &o)
+		err = s.addComment(ctx, step.By, &o)
+	case step.Do == Uncomment:
+		o.Label, o.Value = "comment", "deleted"
+		err = s.write(ctx, step.By, s.comment+"/delete", nil, &o)
+	case step.Do == Job:
+		err = s.awaitJob(ctx, step, began, &o)
 	case step.Do == Guess:
 		err = s.guess(ctx, step, &o)
 	case step.Do == MakeToken:
@@ -188,7 +204,7 @@ func (s *runningSide) save(ctx context.Context, o *Observation) error {
 	return s.write(ctx, Writer, path, fields, o)
 }
 
-func (s *runningSide) comment(ctx context.Context, by Visitor, o *Observation) error {
+func (s *runningSide) addComment(ctx context.Context, by Visitor, o *Observation) error {
 	s.saw[by] = s.saw[by] || s.subject == tally
 	o.Label, o.Value = "comment", "Looks right to me."
 	return s.write(ctx, by, s.post+"/comments", []string{"body", o.Value}, o)
@@ -200,6 +216,9 @@ func (s *runningSide) write(ctx context.Context, by Visitor, path string, fields
 	response, err := s.submit(ctx, by, path, fields...)
 	if err != nil {
 		return err
+	}
+	if post, id, ok := strings.Cut(response.Header.Get("Location"), "#comment-"); ok {
+		s.comment = post + "/comments/" + id
 	}
 	return o.writtenBy(response)
 }
