@@ -130,6 +130,11 @@ func (d *stack) survivesRestarts(s site) {
 			d.run("kill", replica, primary)
 			d.run("start", primary, replica)
 		}},
+		{"save while the queue is stopped", func(d *stack) {
+			if s.engine != postgres {
+				d.savesWithoutTheQueue(s)
+			}
+		}},
 		{"restart everything", func(d *stack) { d.run("restart") }},
 	} {
 		d.t.Run(c.name, func(t *testing.T) {
@@ -181,6 +186,7 @@ func (d *stack) walk(s site) {
 		}
 		return nil
 	})
+	d.waitSummary(writer, path, title)
 	for i, server := range s.servers {
 		if got, want := d.ask(s, server, s.engine.serverID), strconv.Itoa(i+1); got != want {
 			d.t.Errorf("the id of %s is %s, want %s", server, got, want)
@@ -196,6 +202,31 @@ func (d *stack) walk(s site) {
 			s.engine.wantNoTransactionsOfItsOwn(d, s, server)
 		}
 	}
+}
+
+// waitSummary waits until a job has summarised a post as it is now.
+func (d *stack) waitSummary(visitor *browser, path, title string) {
+	d.t.Helper()
+	d.eventually("the post is summarised", func() error {
+		summary := visitor.get(path).Find(".summary:not([data-pending]) [data-summary-title]").Text()
+		if summary != title {
+			return fmt.Errorf("the summary's title is %q, want %q", summary, title)
+		}
+		return nil
+	})
+}
+
+// savesWithoutTheQueue saves while the queue is down. The job runs when it is back.
+func (d *stack) savesWithoutTheQueue(s site) {
+	d.t.Helper()
+	d.run("stop", "postgres-queue")
+	writer, title := newBrowser(d.t).at(d.url(s)).logIn(other), "Saved without the queue"
+	path := writer.submit("/posts/new", title)
+	if writer.get(path).Find(".summary[data-pending]").Length() == 0 {
+		d.t.Error("the page does not say that a job is pending")
+	}
+	d.run("start", "postgres-queue")
+	d.waitSummary(writer, path, title)
 }
 
 // waitRead waits until all replicas are read. One that comes back has to catch up.
