@@ -22,6 +22,7 @@ var poisonedCache = Experiment{
 		Label: "it is counted on the primary",
 		Setup: byCommitID.Setup,
 	},
+	Cure: Cure{"internal/cache/remember.go", "fill"},
 	Steps: []Step{
 		{Do: Visit, By: Other, Broken: oldFromCache, Fixed: oldFromCache},
 		{Do: Comment, By: Commenter},

@@ -21,9 +21,16 @@ type Experiment struct {
 	Broken   Side
 	Fixed    Side
 	Steps    []Step
+	Cure     Cure
 	// NeedsLag is set if a replica that is paused cannot show it: the replica has
 	// to apply one commit and not yet the next.
 	NeedsLag bool
+}
+
+// Cure is the code that makes the difference.
+type Cure struct {
+	File string // from the top of the module
+	Func string // a function or a method, by its name alone
 }
 
 // Side is one way to set the site up.

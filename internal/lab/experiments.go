@@ -51,6 +51,7 @@ var noRouting = Experiment{
 		Setup: func(cfg *site.Config, _ Times) { cfg.Strategy = site.None },
 	},
 	Fixed: byCommitID,
+	Cure:  Cure{"internal/dbroute/strategy.go", "RouteByCommit"},
 	Steps: []Step{
 		{Do: Visit, Broken: oldFromReplica, Fixed: beforeTheSave},
 		{Do: Save},
@@ -67,6 +68,7 @@ var markerOrder = Experiment{
 	Question: "The middleware that loads the post runs before the one that knows you have just written. What does the page show?",
 	Broken:   markerAfterLoad,
 	Fixed:    markerBeforeLoad,
+	Cure:     Cure{"internal/site/site.go", "New"},
 	Steps:    markerSteps,
 }
 
@@ -76,6 +78,7 @@ var rename = Experiment{
 	Subject:  name,
 	Broken:   markerAfterLoad,
 	Fixed:    markerBeforeLoad,
+	Cure:     Cure{"internal/auth/current.go", "Load"},
 	Steps:    markerSteps,
 }
 
@@ -115,6 +118,7 @@ var windowLength = Experiment{
 		Label: "window longer than the lag",
 		Setup: func(cfg *site.Config, t Times) { cfg.Strategy, cfg.Window = site.Window, t.LongWindow },
 	},
+	Cure: Cure{"internal/dbroute/strategy.go", "RouteByWindow"},
 	Steps: []Step{
 		{Do: Save},
 		{Do: Visit, Broken: withinWindow, Fixed: withinWindow},
@@ -141,6 +145,7 @@ var otherVisitor = Experiment{
 		},
 	},
 	Fixed: byCommitID,
+	Cure:  Cure{"internal/web/strategy.go", "strategy"},
 	Steps: []Step{
 		{Do: Visit, By: Other, Broken: oldFromReplica, Fixed: oldNothingDue},
 		{Do: Save},
@@ -165,6 +170,7 @@ var monotonic = Experiment{
 		Setup:   byCommitID.Setup,
 		Cluster: func(cfg *dbroute.Config) { cfg.Monotonic = true },
 	},
+	Cure: Cure{"internal/dbroute/scope.go", "sawPrimary"},
 	Steps: []Step{
 		{Do: Save},
 		{Do: AwaitHalfLag},
@@ -183,6 +189,7 @@ var job = Experiment{
 	Subject:  counted,
 	Broken:   jobSide("the job reads the replica", jobs.Replica),
 	Fixed:    jobSide("the job waits for your commit, and in the end reads the primary", jobs.Commit),
+	Cure:     Cure{"internal/jobs/wait.go", "route"},
 	Steps:    jobSteps,
 }
 
@@ -192,6 +199,7 @@ var jobOwnQueue = Experiment{
 	Subject:  counted,
 	Broken:   job.Broken.withOwnQueue(),
 	Fixed:    job.Fixed.withOwnQueue(),
+	Cure:     Cure{"internal/jobs/outbox.go", "add"},
 	Steps:    jobSteps,
 }
 
@@ -210,6 +218,7 @@ var jobOnPrimary = Experiment{
 		Setup: byCommitID.Setup,
 		Jobs:  func(cfg *jobs.Config, t Times) { cfg.CommitWait = t.LongWindow },
 	},
+	Cure: Cure{"internal/dbroute/strategy.go", "RouteByCommitWait"},
 	Steps: []Step{
 		{Do: Comment},
 		{Do: AwaitApplied},
@@ -234,6 +243,7 @@ var jobDelayed = Experiment{
 		Setup: byCommitID.Setup,
 		Jobs:  func(cfg *jobs.Config, t Times) { cfg.Delay, cfg.CommitWait = t.Lag*3/2, t.ShortWindow },
 	},
+	Cure: Cure{"internal/jobs/summarise.go", "PostChanged"},
 	Steps: []Step{
 		{Do: Uncomment},
 		{Do: Job, Broken: oldFromReplica, Fixed: onceApplied},

@@ -33,6 +33,7 @@ var outrunLimit = Experiment{
 		Label: "counted and judged in one statement, on the primary",
 		Setup: threeAMinute,
 	},
+	Cure:  Cure{"internal/cache/limiter.go", "hitSQL"},
 	Steps: guesses(),
 }
 

@@ -30,6 +30,7 @@ var tokenAtOnce = Experiment{
 		Label: "tokens are looked up on the primary where the replica does not know them",
 		Setup: byCommitID.Setup,
 	},
+	Cure: Cure{"internal/tokens/authenticate.go", "find"},
 	Steps: []Step{
 		{Do: MakeToken, By: Client},
 		{Do: Visit, By: Client, Broken: oldFromReplica, Fixed: sharedOnPrimary},
@@ -45,6 +46,7 @@ var userAtOnce = Experiment{
 	Subject:  newToken,
 	Broken:   tokenAtOnce.Broken,
 	Fixed:    tokenAtOnce.Fixed,
+	Cure:     Cure{"internal/tokens/authenticate.go", "find"},
 	Steps: []Step{
 		{Do: SignUp, By: Client},
 		{Do: Visit, By: Client, Broken: oldFromReplica, Fixed: sharedOnPrimary},
@@ -63,6 +65,7 @@ var ownWriteByAPI = Experiment{
 		Label: "the user's commit ID is kept with the user, and goes with the news as Commit-Id",
 		Setup: byCommitID.Setup,
 	},
+	Cure: Cure{"internal/auth/guard.go", "WriteFor"},
 	Steps: []Step{
 		{Do: Visit, By: Client, Broken: oldFromReplica, Fixed: beforeTheSave},
 		{Do: Save, By: Client},
@@ -87,6 +90,7 @@ var agentInDoubt = Experiment{
 		Label: "Read-Consistency: session", Consistency: "session",
 		Setup: byCommitID.Setup,
 	},
+	Cure: Cure{"internal/web/consistency.go", "Consistency"},
 	Steps: []Step{
 		{Do: Act, By: Agent},
 		{Do: Visit, By: Agent, Broken: oldFromReplica, Fixed: untilApplied},
