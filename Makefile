@@ -28,8 +28,8 @@ lab: ## Run the experiments: each bug beside its cure
 
 .PHONY: test
 test: ## Run all tests on real servers, with the race detector
-	@scripts/install $(sort $(all) $(queue)) compiler ps
-	TEST_ENGINES="$(all)" go test -race ./...
+	@scripts/install $(sort $(all) $(queue)) compiler ps browser axe
+	TEST_ENGINES="$(all)" TEST_BROWSER=required go test -race ./...
 
 # IMAGE_BUILDER may name a program that makes the images which docker-compose.yml names
 # by themselves, where no registry can be reached.
