@@ -25,6 +25,13 @@ type Experiment struct {
 	// NeedsLag is set if a replica that is paused cannot show it: the replica has
 	// to apply one commit and not yet the next.
 	NeedsLag bool
+	// Paused is set if a lag cannot show it, and the replicas are to be paused
+	// whatever Runner.Lag says.
+	Paused bool
+	// Needs is what the servers must be like.
+	Needs Needs
+	// Only is set if it can be run on one engine alone.
+	Only *Only
 }
 
 // Cure is the code that makes the difference.
@@ -38,7 +45,7 @@ type Side struct {
 	Label string // what is different about it, in a few words
 	Setup func(cfg *site.Config, t Times)
 	// Cluster changes how the side's cluster is opened; nil for the usual one.
-	Cluster func(cfg *dbroute.Config)
+	Cluster func(cfg *dbroute.Config, t Times)
 	// Consistency is what the agent asks for with Read-Consistency.
 	Consistency string
 	// Jobs configures the side's queue; nil if it has none.
@@ -52,6 +59,7 @@ type Times struct {
 	Lag         time.Duration // 0 if the replica is paused instead, for as long as it takes
 	ShortWindow time.Duration // ends before the replica has applied a write
 	LongWindow  time.Duration // ends after
+	Behind      time.Duration // how long one waits for the replica: Lag or, if that is 0, until ApplySoon lets it go on
 }
 
 // Step is one thing that happens, and what it shows on each side.
@@ -59,6 +67,14 @@ type Step struct {
 	Do            Action
 	By            Visitor
 	Broken, Fixed Want // of a Visit or a Job
+	// AtOnce is set if both sides do it at the same moment, and how long it takes is
+	// noted: what one side waits for must not be over by the other's turn.
+	AtOnce bool
+	// Meanwhile is what somebody else does while it goes on. It needs AtOnce.
+	Meanwhile *Step
+	// At is when an AwaitClock ends. Until is when a step has to be done, by the same
+	// clock: a machine that is too slow for that has shown nothing.
+	At, Until time.Duration
 }
 
 // Action is what happens in a step.
@@ -82,6 +98,16 @@ const (
 	AwaitShortWindow               // until Times.ShortWindow after the save has passed
 	AwaitLongWindow                // until Times.LongWindow after the save has passed
 	AwaitApplied                   // until the replica has applied the save
+
+	VisitUntilNew // open the post's page again and again, until it shows the new value
+	CommentSlowly // comment on the post; the answer is on its way
+	AnswerArrives // the answer to that comes in
+	TrySave       // replace the title again, and see whether that is saved
+	Hold          // from here on the replicas apply nothing, as at the beginning
+	ApplySoon     // the replicas go on once Times.Behind has passed, while the next steps are under way
+	ApplyOnFirst  // until the first replica has applied the save, and the others have not
+	Outage        // the replicas crash
+	AwaitClock    // until Step.At after a whole second: that of the first AwaitClock
 )
 
 // Visitor is a browser with cookies of its own, or a program that has none.
@@ -132,7 +158,21 @@ type Want struct {
 	// CommentsRole is the role of the server that the comments were read from,
 	// if it is another than the subject's.
 	CommentsRole dbroute.Role
+	// Server is its id, if it may not be any of the role.
+	Server int
+	// Takes is how long it must take. Of a write, only that is looked at.
+	Takes Takes
+	// Fails is set if a write must not be saved.
+	Fails bool
 }
+
+// Takes says how long something takes.
+type Takes string
+
+const (
+	Short Takes = "short" // at most two thirds of Times.Behind
+	Long  Takes = "long"  // at least half of it
+)
 
 // Value is one of a subject's two values.
 type Value string

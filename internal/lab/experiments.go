@@ -13,9 +13,10 @@ import (
 // Experiments returns all experiments, in the order to read them.
 func Experiments() []Experiment {
 	return []Experiment{
-		noRouting, markerOrder, rename, windowLength, otherVisitor, monotonic, tokenAtOnce, userAtOnce, ownWriteByAPI, agentInDoubt,
+		noRouting, markerOrder, rename, windowLength, wholeSeconds, stopped, otherVisitor, lastSeen, twoTabs, twoReplicas, monotonic, tokenAtOnce, userAtOnce, ownWriteByAPI, agentInDoubt,
 		job, jobOwnQueue, jobOnPrimary, jobDelayed,
 		poisonedCache, outrunLimit,
+		syncReplication, spinner, pollReplica,
 	}
 }
 
@@ -168,7 +169,7 @@ var monotonic = Experiment{
 	Fixed: Side{
 		Label:   "READ_MONOTONIC=on: on the primary until the replica has all that you have seen",
 		Setup:   byCommitID.Setup,
-		Cluster: func(cfg *dbroute.Config) { cfg.Monotonic = true },
+		Cluster: func(cfg *dbroute.Config, _ Times) { cfg.Monotonic = true },
 	},
 	Cure: Cure{"internal/dbroute/scope.go", "sawPrimary"},
 	Steps: []Step{

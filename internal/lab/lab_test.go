@@ -24,7 +24,11 @@ func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
 // newRunner runs experiments on the shared servers, which it pauses.
 func newRunner(t *testing.T, engine string) *lab.Runner {
 	t.Helper()
-	servers := stacktest.Pair(t, engine)
+	return newRunnerOn(t, stacktest.Pair(t, engine))
+}
+
+func newRunnerOn(t *testing.T, servers *stack.Stack) *lab.Runner {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	cluster, err := lab.OpenCluster(servers, stacktest.Database(t, servers), log)
 	stacktest.Must(t, err)
@@ -82,7 +86,13 @@ func TestEveryExperimentShowsItsBugAndItsCure(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		runner := newRunner(t, engine)
 		for _, e := range lab.Experiments() {
-			t.Run(e.Name, func(t *testing.T) { wantOK(t, run(t, runner, e)) })
+			t.Run(e.Name, func(t *testing.T) {
+				result := run(t, runner, e)
+				wantOK(t, result)
+				if result.NotRun != e.NotOn(runner.Cluster.Engine()) || result.NotRun == "" && (shown(result.Broken) == 0 || shown(result.Fixed) == 0) {
+					t.Errorf("it shows too little:\n%s", transcript(t, result))
+				}
+			})
 		}
 	})
 }
@@ -128,6 +138,8 @@ func TestLimitIsOutrunWhileTheReplicaIsLate(t *testing.T) {
 	})
 }
 
+func shown(side lab.SideResult) int { return len(side.Observations) }
+
 func setDelay(t *testing.T, servers *stack.Stack, delay time.Duration) {
 	t.Helper()
 	for _, replica := range servers.Replicas() {
@@ -150,8 +162,15 @@ func experiment(t *testing.T, name string) lab.Experiment {
 // A lab that called everything a success would prove nothing.
 func TestCheckerNoticesWhatDoesNotShow(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
-		runner := newRunner(t, engine)
+		one, two := newRunner(t, engine), newRunnerOn(t, stacktest.Start(t, engine, 2))
 		for _, e := range lab.Experiments() {
+			runner := one
+			if e.Needs.Replicas == 2 {
+				runner = two
+			}
+			if e.NotOn(runner.Cluster.Engine()) != "" {
+				continue
+			}
 			t.Run(e.Name, func(t *testing.T) {
 				t.Run("cure that does not work", func(t *testing.T) {
 					e := e

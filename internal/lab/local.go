@@ -25,6 +25,9 @@ type LocalConfig struct {
 	Seed   bool // fill the database with people and posts
 	// OwnQueue gives the queue a database of its own also where it need not have one.
 	OwnQueue bool
+	NoQueue  bool // there are no jobs
+	// Settings are further settings of the servers; see stack.Options.
+	Settings map[string]string
 }
 
 // Local is real servers on this machine with the site's database on them.
@@ -46,7 +49,7 @@ const localDatabase = "freshread"
 // database. The delays begin only then, so that nobody has to wait for them.
 func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 	servers, err := stack.Start(ctx, stack.Options{
-		Engine: cfg.Engine, Replicas: make([]time.Duration, len(cfg.Delays)), Dir: cfg.Dir,
+		Engine: cfg.Engine, Replicas: make([]time.Duration, len(cfg.Delays)), Dir: cfg.Dir, Settings: cfg.Settings,
 	})
 	if err != nil {
 		return nil, err
@@ -69,13 +72,10 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 	if _, err := migrations.Up(ctx, l.Cluster, cfg.Log); err != nil {
 		return nil, err
 	}
-	if cfg.OwnQueue || l.Cluster.Engine() != dbroute.PostgreSQL {
-		if err := l.startQueue(ctx, cfg.Dir); err != nil {
+	if !cfg.NoQueue {
+		if err := l.makeQueue(ctx, cfg); err != nil {
 			return nil, err
 		}
-	}
-	if err := l.migrateQueue(ctx, cfg.Log); err != nil {
-		return nil, err
 	}
 	if cfg.Seed {
 		if err := site.Seed(ctx, l.Cluster); err != nil {
@@ -97,6 +97,15 @@ func StartLocal(ctx context.Context, cfg LocalConfig) (_ *Local, err error) {
 		}
 	}
 	return l, nil
+}
+
+func (l *Local) makeQueue(ctx context.Context, cfg LocalConfig) error {
+	if cfg.OwnQueue || l.Cluster.Engine() != dbroute.PostgreSQL {
+		if err := l.startQueue(ctx, cfg.Dir); err != nil {
+			return err
+		}
+	}
+	return l.migrateQueue(ctx, cfg.Log)
 }
 
 func (l *Local) startQueue(ctx context.Context, dir string) (err error) {

@@ -27,6 +27,8 @@ type naive struct {
 	cluster *dbroute.Cluster
 	window  time.Duration
 	shared  *lastWrite // nil: by client
+	// wholeSeconds is set if it keeps and compares times without their fractions.
+	wholeSeconds bool
 }
 
 // replicaOnly reads tokens as one does who does not think of the primary.
@@ -84,12 +86,19 @@ func (n *naive) remember() web.Middleware {
 func (n *naive) applyMarker() web.Middleware {
 	return web.Middleware{Name: "lab.applyMarker", Func: func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if time.Since(n.lastWrite(c)) < n.window {
+			if n.round(time.Now()).Sub(n.round(n.lastWrite(c))) < n.window {
 				c.SetRequest(c.Request().WithContext(dbroute.UsePrimary(c.Request().Context())))
 			}
 			return next(c)
 		}
 	}}
+}
+
+func (n *naive) round(t time.Time) time.Time {
+	if n.wholeSeconds {
+		return t.Truncate(time.Second)
+	}
+	return t
 }
 
 func (n *naive) lastWrite(c echo.Context) time.Time {

@@ -11,6 +11,10 @@ import (
 // Print writes a result as a transcript.
 func (r *Result) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s: %s\n", r.Name, r.Question)
+	if err == nil && r.NotRun != "" {
+		_, err = fmt.Fprintf(w, "\n  not run: %s\n", r.NotRun)
+		return err
+	}
 	for _, s := range []struct {
 		name string
 		side SideResult
@@ -25,6 +29,14 @@ func (r *Result) Print(w io.Writer) error {
 		}
 	}
 	return err
+}
+
+// shortly is a duration to two or three figures.
+func shortly(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
 }
 
 // String is one line of a transcript.
@@ -46,6 +58,12 @@ func (o Observation) String() string {
 	}
 	if o.CommentsFrom != "" {
 		line += fmt.Sprintf("; its comments from the %s", o.CommentsFrom)
+	}
+	if o.Took > 0 {
+		line += ", in " + shortly(o.Took)
+	}
+	if o.Note != "" {
+		line += "; " + o.Note
 	}
 	if o.By != Writer {
 		line += fmt.Sprintf("  [%s]", o.By)

@@ -24,14 +24,20 @@ type Runner struct {
 	// Lag is the delay of the replicas. If it is 0, Run pauses them instead,
 	// which is faster and leaves nothing to chance.
 	Lag time.Duration
+	// Dir is where servers that an experiment needs for itself keep their files; empty:
+	// a temporary folder.
+	Dir string
 	// QueueURL is of a PostgreSQL database for queues that are off the cluster's.
 	QueueURL string
+
+	own bool // the servers were started for the experiment
 }
 
 // Result is what an experiment showed.
 type Result struct {
 	Name     string     `json:"name"`
 	Question string     `json:"question"`
+	NotRun   string     `json:"not_run,omitempty"` // why it cannot be run on this engine
 	Broken   SideResult `json:"broken"`
 	Fixed    SideResult `json:"fixed"`
 }
@@ -56,9 +62,14 @@ type Observation struct {
 	// if it is another than the subject's.
 	CommentsFrom dbroute.Role `json:"comments_from,omitempty"`
 	// Waited is how long a job waited for a replica.
-	Waited  time.Duration `json:"waited_ns,omitempty"`
+	Waited time.Duration `json:"waited_ns,omitempty"`
+	// Took is how long the visitor waited, where that is the point.
+	Took    time.Duration `json:"took_ns,omitempty"`
+	Note    string        `json:"note,omitempty"`    // what else is to be said of it
 	Stale   bool          `json:"stale"`             // older than what this visitor, or who queued the job, has saved or seen
 	Problem string        `json:"problem,omitempty"` // how it differs from what must be observed
+
+	failed bool // of a write: it may not be saved
 }
 
 // OK reports whether everything was observed that must be, bug and cure.
@@ -75,9 +86,29 @@ func (s *SideResult) ok() bool {
 
 // Run runs both sides of an experiment in step. The error is of the run itself;
 // what was observed and should not have been is in the result.
-func (r *Runner) Run(ctx context.Context, e Experiment) (_ *Result, err error) {
+func (r *Runner) Run(ctx context.Context, e Experiment) (result *Result, err error) {
+	for range attempts {
+		if result, err = r.attempt(ctx, e); !errors.Is(err, errTooSlow) {
+			break
+		}
+	}
+	return result, err
+}
+
+func (r *Runner) attempt(ctx context.Context, e Experiment) (_ *Result, err error) {
+	if why := e.NotOn(r.Cluster.Engine()); why != "" {
+		return &Result{Name: e.Name, Question: e.Question, NotRun: why}, nil
+	}
 	if e.NeedsLag && r.Lag == 0 {
 		return nil, fmt.Errorf("experiment %s: it needs replicas that are late; a pause cannot show it", e.Name)
+	}
+	if !r.own && !e.Needs.metBy(r.Stack) {
+		return r.runOnOwn(ctx, e)
+	}
+	if e.Paused && r.Lag > 0 {
+		paused := *r
+		paused.Lag = 0
+		r = &paused
 	}
 	run := &run{Runner: r, times: r.times()}
 	defer func() { err = errors.Join(err, run.close()) }()
@@ -99,7 +130,7 @@ func (r *Runner) Run(ctx context.Context, e Experiment) (_ *Result, err error) {
 	}
 	run.began = time.Now()
 	for i, step := range e.Steps {
-		if err := run.step(ctx, step); err != nil {
+		if err := errors.Join(run.step(ctx, step), run.inTime(step)); err != nil {
 			return nil, fmt.Errorf("experiment %s, step %d: %w", e.Name, i+1, err)
 		}
 	}
@@ -108,9 +139,9 @@ func (r *Runner) Run(ctx context.Context, e Experiment) (_ *Result, err error) {
 
 func (r *Runner) times() Times {
 	if r.Lag == 0 {
-		return Times{ShortWindow: time.Second, LongWindow: 4 * time.Second}
+		return Times{ShortWindow: time.Second, LongWindow: 4 * time.Second, Behind: 2 * time.Second}
 	}
-	return Times{Lag: r.Lag, ShortWindow: r.Lag / 3, LongWindow: 2*r.Lag + 2*time.Second}
+	return Times{Lag: r.Lag, ShortWindow: r.Lag / 3, LongWindow: 2*r.Lag + 2*time.Second, Behind: r.Lag}
 }
 
 // run is an experiment under way.
@@ -122,6 +153,8 @@ type run struct {
 	saved time.Time // the latest save of either side, and where the primary was then
 	after dbroute.CommitID
 	held  bool
+	soon  chan error // of an ApplySoon under way
+	clock time.Time  // what AwaitClock counts from
 }
 
 func (r *run) open(ctx context.Context, s *runningSide) error {
@@ -137,7 +170,7 @@ func (r *run) open(ctx context.Context, s *runningSide) error {
 	}
 	if s.side.Cluster != nil {
 		changed := r.Cluster.Config()
-		s.side.Cluster(&changed)
+		s.side.Cluster(&changed, r.times)
 		cluster, err := dbroute.Open(changed)
 		if err != nil {
 			return err
@@ -172,10 +205,10 @@ func (r *run) hold(ctx context.Context) error {
 }
 
 func (r *run) release(ctx context.Context) error {
+	errs := []error{r.awaitSoon()}
 	if !r.held {
-		return nil
+		return errs[0]
 	}
-	var errs []error
 	for _, replica := range r.Stack.Replicas() {
 		errs = append(errs, replica.ResumeApply(ctx))
 	}
@@ -211,10 +244,11 @@ func (r *run) step(ctx context.Context, step Step) error {
 	case AwaitLongWindow:
 		return sleepUntil(ctx, r.saved.Add(r.times.LongWindow))
 	}
-	for _, s := range r.sides {
-		if err := s.do(ctx, step, r.began); err != nil {
-			return err
-		}
+	if is, err := r.control(ctx, step); is {
+		return err
+	}
+	if err := r.doSides(ctx, step); err != nil {
+		return err
 	}
 	if step.Do == Save {
 		r.saved = time.Now()
@@ -230,6 +264,11 @@ func (r *run) step(ctx context.Context, step Step) error {
 func (r *run) awaitSaveApplied(ctx context.Context) error {
 	ctx, scope := r.Cluster.NewScope(ctx)
 	scope.RouteAnywhere(dbroute.Marker{})
+	return r.awaitReached(ctx)
+}
+
+// awaitReached returns when the server that the scope reads from has the latest save.
+func (r *run) awaitReached(ctx context.Context) error {
 	has, err := r.Cluster.HasCommitID(ctx, r.after, 2*r.times.Lag+10*time.Second)
 	if err == nil && !has {
 		err = errors.New("the replica does not apply the save")

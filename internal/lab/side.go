@@ -46,9 +46,13 @@ type runningSide struct {
 	email, password string // of the writer
 	client          *http.Client
 	programs        map[Visitor]*program
+	slow            *slowAnswer
 }
 
-const postBody = "The autumn prices, for you to pick apart before they go out."
+const (
+	postBody    = "The autumn prices, for you to pick apart before they go out."
+	postComment = "Looks right to me."
+)
 
 // prepare signs the users up and writes the post, on a site without faults. Of
 // the cookies only the sessions are kept, since the experiment begins with the
@@ -112,12 +116,16 @@ func (s *runningSide) open(cfg site.Config) error {
 	before := s.browsers
 	s.browsers = map[Visitor]*http.Client{Writer: newBrowser(), Commenter: newBrowser(), Other: newBrowser()}
 	s.saw = map[Visitor]bool{}
-	if before == nil {
-		return nil
-	}
 	u, err := url.Parse(s.origin)
 	if err != nil {
 		return fmt.Errorf("parse origin: %w", err)
+	}
+	for _, browser := range s.browsers {
+		// Of two replicas everybody's own is the second; see ApplyOnFirst.
+		browser.Jar.SetCookies(u, []*http.Cookie{{Name: "replica." + cfg.Cluster.Name(), Value: "1", Path: "/"}})
+	}
+	if before == nil {
+		return nil
 	}
 	for by, browser := range before {
 		for _, c := range browser.Jar.Cookies(u) {
@@ -167,6 +175,10 @@ func (s *runningSide) do(ctx context.Context, step Step, began time.Time) error 
 		err = s.save(ctx, &o)
 	case step.Do == Comment:
 		err = s.addComment(ctx, step.By, &o)
+	case step.Do == CommentSlowly:
+		err = s.commentSlowly(ctx, step.By, &o)
+	case step.Do == AnswerArrives:
+		s.answerArrives(step.By, &o)
 	case step.Do == Uncomment:
 		o.Label, o.Value = "comment", "deleted"
 		err = s.write(ctx, step.By, s.comment+"/delete", nil, &o)
@@ -206,7 +218,7 @@ func (s *runningSide) save(ctx context.Context, o *Observation) error {
 
 func (s *runningSide) addComment(ctx context.Context, by Visitor, o *Observation) error {
 	s.saw[by] = s.saw[by] || s.subject == tally
-	o.Label, o.Value = "comment", "Looks right to me."
+	o.Label, o.Value = "comment", postComment
 	return s.write(ctx, by, s.post+"/comments", []string{"body", o.Value}, o)
 }
 
@@ -234,8 +246,7 @@ func (o *Observation) writtenBy(response *http.Response) error {
 	return nil
 }
 
-// submit sends a user's form and expects it to be saved.
-func (s *runningSide) submit(ctx context.Context, by Visitor, path string, fields ...string) (*http.Response, error) {
+func (s *runningSide) form(ctx context.Context, path string, fields ...string) (*http.Request, error) {
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
@@ -245,6 +256,15 @@ func (s *runningSide) submit(ctx context.Context, by Visitor, path string, field
 		return nil, fmt.Errorf("send %s: %w", path, err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return request, nil
+}
+
+// submit sends a user's form and expects it to be saved.
+func (s *runningSide) submit(ctx context.Context, by Visitor, path string, fields ...string) (*http.Response, error) {
+	request, err := s.form(ctx, path, fields...)
+	if err != nil {
+		return nil, err
+	}
 	response, err := s.browsers[by].Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("send %s: %w", path, err)
@@ -257,18 +277,25 @@ func (s *runningSide) submit(ctx context.Context, by Visitor, path string, field
 }
 
 func (s *runningSide) visit(ctx context.Context, step Step, o *Observation) error {
+	if err := s.look(ctx, step.By, o); err != nil {
+		return err
+	}
+	s.judge(step, o)
+	return nil
+}
+
+func (s *runningSide) look(ctx context.Context, by Visitor, o *Observation) error {
 	path, read := s.post, o.read
 	if s.subject.Cached {
 		path, read = s.author, o.readCached
 	}
-	page, err := s.get(ctx, step.By, path)
+	page, err := s.get(ctx, by, path)
 	if err != nil {
 		return err
 	}
 	if err := read(page, s.subject); err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
-	s.judge(step, o)
 	return nil
 }
 
@@ -350,6 +377,9 @@ func (w Want) differs(o Observation, subject Subject) string {
 	note("comments' role", o.CommentsFrom, w.CommentsRole)
 	if (o.ServerID == 1) != (w.Role == dbroute.Primary) {
 		wrong = append(wrong, fmt.Sprintf("server id is %d, for the %s", o.ServerID, w.Role))
+	}
+	if w.Server != 0 && o.ServerID != w.Server {
+		wrong = append(wrong, fmt.Sprintf("server id is %d, want %d", o.ServerID, w.Server))
 	}
 	return strings.Join(wrong, "; ")
 }
