@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"freshread/internal/dbroute"
 	"freshread/internal/lab"
 )
 
@@ -40,7 +41,7 @@ func runLab(ctx context.Context, args []string, std streams) (err error) {
 		return err
 	}
 	if *list {
-		return listExperiments(experiments, std)
+		return listExperiments(experiments, dbroute.Engine(*engine), std)
 	}
 	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	local, err := lab.StartLocal(ctx, lab.LocalConfig{
@@ -51,7 +52,7 @@ func runLab(ctx context.Context, args []string, std streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
 	runner := &lab.Runner{
-		Stack: local.Stack, Cluster: local.Cluster, Cache: local.Cache, Log: log, Lag: *delay, QueueURL: local.QueueURL,
+		Stack: local.Stack, Cluster: local.Cluster, Cache: local.Cache, Log: log, Lag: *delay, Dir: *dir, QueueURL: local.QueueURL,
 	}
 	return runAll(ctx, runner, experiments, *asJSON, std)
 }
@@ -99,10 +100,13 @@ func chooseExperiments(names []string) ([]lab.Experiment, error) {
 	return chosen, nil
 }
 
-func listExperiments(experiments []lab.Experiment, std streams) error {
+func listExperiments(experiments []lab.Experiment, engine dbroute.Engine, std streams) error {
 	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 	for _, e := range experiments {
 		fmt.Fprintf(table, "%s\t%s\n", e.Name, e.Question)
+		if why := e.NotOn(engine); why != "" {
+			fmt.Fprintf(table, "\tNot on %s: %s\n", engine, why)
+		}
 	}
 	return table.Flush()
 }
