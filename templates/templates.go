@@ -22,6 +22,7 @@ var Files embed.FS
 // Site is the same on every page.
 type Site struct {
 	Demo      bool   // the site runs to be tried out
+	Lab       bool   // it has the pages of the lab
 	ShowReads bool   // the reads bar is shown
 	Strategy  string // commit, window or none
 	Window    time.Duration

@@ -20,6 +20,7 @@ import (
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/jobs"
+	"freshread/internal/lab"
 	"freshread/internal/site"
 	"freshread/internal/web"
 )
@@ -190,13 +191,22 @@ func (c *config) openQueue(cluster *dbroute.Cluster, log *slog.Logger, works boo
 }
 
 func (c *config) newSite(cluster, cacheCluster *dbroute.Cluster, queue *jobs.Queue, log *slog.Logger, done <-chan struct{}) (*site.Site, error) {
-	return site.New(site.Config{
+	// The servers of this site are others', so that no experiment runs on it.
+	experiments, err := lab.NewPages(lab.PagesConfig{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	cfg := site.Config{
 		Done:    done,
 		Cluster: cluster, Cache: cacheCluster, Jobs: queue, Log: log, Strategy: c.Strategy, Window: c.Window,
 		SessionKeys: c.SessionKeys, SecureCookies: c.SecureCookies,
 		Demo: c.Demo, ShowReads: c.ShowReads,
 		TrustedProxies: c.TrustedProxies, Limits: c.Limits,
-	})
+	}
+	if c.Demo {
+		cfg.Lab = experiments.Register
+	}
+	return site.New(cfg)
 }
 
 // newSessionKeys are for a site whose cookies need not outlive it.

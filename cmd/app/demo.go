@@ -74,6 +74,9 @@ func parseDemo(args []string, std streams) (*demoFlags, error) {
 // demoWorkers is how many jobs are worked at once.
 const demoWorkers = 10
 
+// demoRuns is how many experiments may be run at once, each on servers of its own.
+const demoRuns = 3
+
 // demo serves the site on servers of its own, which are gone when it ends.
 func demo(ctx context.Context, args []string, std streams) (err error) {
 	f, err := parseDemo(args, std)
@@ -99,9 +102,16 @@ func demo(ctx context.Context, args []string, std streams) (err error) {
 		return err
 	}
 	defer queue.Close()
+	experiments, err := lab.NewPages(lab.PagesConfig{
+		Engine: f.local.Engine, Dir: f.local.Dir, Lag: labDelay, AtOnce: demoRuns, Log: f.local.Log, Done: ctx.Done(),
+	})
+	if err != nil {
+		return err
+	}
+	defer experiments.Wait()
 	site, err := site.New(site.Config{
 		Cluster: local.Cluster, Cache: local.Cache, Jobs: queue, Log: f.local.Log, Strategy: f.strategy, Window: f.window,
-		Done: ctx.Done(), SessionKeys: newSessionKeys(), Demo: true, ShowReads: true,
+		Done: ctx.Done(), SessionKeys: newSessionKeys(), Demo: true, ShowReads: true, Lab: experiments.Register,
 	})
 	if err != nil {
 		return err

@@ -17,12 +17,15 @@ import (
 
 var errLabFailed = errors.New("an experiment did not show what it must")
 
+// labDelay is how late the replica of an experiment is.
+const labDelay = 3 * time.Second
+
 // runLab runs experiments on servers of its own, one after the other.
 func runLab(ctx context.Context, args []string, std streams) (err error) {
 	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
 	list := flags.Bool("list", false, "list the experiments and stop")
 	engine := flags.String("engine", "postgres", "database: postgres, mysql or mariadb")
-	delay := flags.Duration("delay", 3*time.Second, "how late the replica applies; 0 pauses it for as long as it takes")
+	delay := flags.Duration("delay", labDelay, "how late the replica applies; 0 pauses it for as long as it takes")
 	dir := flags.String("data", "", "folder for the servers' files (default: a temporary one)")
 	asJSON := flags.Bool("json", false, "print results as JSON")
 	flags.Usage = func() {
@@ -45,14 +48,15 @@ func runLab(ctx context.Context, args []string, std streams) (err error) {
 	}
 	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	local, err := lab.StartLocal(ctx, lab.LocalConfig{
-		Engine: *engine, Delays: []time.Duration{*delay}, Dir: *dir, Log: log, OwnQueue: true,
+		Engine: *engine, Delays: make([]time.Duration, 1), Dir: *dir, Log: log, OwnQueue: true,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
 	runner := &lab.Runner{
-		Stack: local.Stack, Cluster: local.Cluster, Cache: local.Cache, Log: log, Lag: *delay, Dir: *dir, QueueURL: local.QueueURL,
+		Stack: local.Stack, Cluster: local.Cluster, Cache: local.Cache, Log: log, Dir: *dir, QueueURL: local.QueueURL,
+		Lag: *delay, Pace: lab.Pace(*delay),
 	}
 	return runAll(ctx, runner, experiments, *asJSON, std)
 }

@@ -22,6 +22,7 @@ func (r *run) doSides(ctx context.Context, step Step) error {
 		if err := s.do(ctx, step, r.began); err != nil {
 			return err
 		}
+		r.tell(step.Do.doing())
 	}
 	return nil
 }
@@ -53,13 +54,14 @@ func (r *run) atOnce(ctx context.Context, step Step) error {
 			begin(s, *step.Meanwhile, r.times.Behind/5)
 		}
 	}
-	defer r.sortObservations()
 	var errs []error
 	for ; under > 0; under-- {
 		d := <-all
 		if errs = append(errs, d.err); d.err == nil {
 			d.side.judgeTimed(d.step, &d.o, r.times.Behind)
 			d.side.result.Observations = append(d.side.result.Observations, d.o)
+			r.sortObservations()
+			r.tell(step.Do.doing())
 		}
 	}
 	return errors.Join(errs...)

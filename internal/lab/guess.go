@@ -98,6 +98,8 @@ func (s *runningSide) guess(ctx context.Context, step Step, o *Observation) erro
 	if err := o.readServer(line); err != nil {
 		return fmt.Errorf("guess: %w", err)
 	}
+	// Whoever looked has not seen the guesses before.
+	o.Stale = o.Value == s.subject.Old && s.guesses > guessesAllowed
 	o.Problem = s.want(step).differs(*o, s.subject)
 	return nil
 }

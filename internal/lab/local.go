@@ -36,7 +36,7 @@ type Local struct {
 	Cluster *dbroute.Cluster
 	Cache   *dbroute.Cluster // of the cache and the limits
 	// Queue has one server, the queue's. It is nil, and QueueURL is empty, if the queue
-	// is on the primary.
+	// is on the primary, or if there is none.
 	Queue    *stack.Stack
 	QueueURL string
 

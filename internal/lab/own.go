@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"freshread/internal/dbroute"
@@ -45,7 +44,7 @@ func (r *Runner) runOnOwn(ctx context.Context, e Experiment) (_ *Result, err err
 	// What an experiment does to them is nothing to report.
 	own.Log = slog.New(slog.DiscardHandler)
 	local, err := StartLocal(ctx, LocalConfig{
-		Engine: string(r.Cluster.Engine()), Delays: slices.Repeat([]time.Duration{own.Lag}, max(e.Needs.Replicas, 1)),
+		Engine: string(r.Cluster.Engine()), Delays: make([]time.Duration, max(e.Needs.Replicas, 1)),
 		Dir: r.Dir, Log: own.Log, NoQueue: true, Settings: e.Needs.Settings,
 	})
 	if err != nil {

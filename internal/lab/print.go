@@ -41,30 +41,7 @@ func shortly(d time.Duration) string {
 
 // String is one line of a transcript.
 func (o Observation) String() string {
-	did := "read from"
-	switch o.Reason {
-	case string(dbroute.Written):
-		did = "written to"
-	case string(dbroute.Touched):
-		did = "counted on"
-	}
-	line := fmt.Sprintf("%+6.1fs  %-4s  %-28s  %s server %d (%s)",
-		o.At.Round(100*time.Millisecond).Seconds(), o.Method, fmt.Sprintf("%s=%q", o.Label, o.Value), did, o.ServerID, o.Role)
-	if did == "read from" {
-		line += ", " + o.Reason
-	}
-	if o.Method == methodJob {
-		line += fmt.Sprintf(", after a wait of %.1fs", o.Waited.Seconds())
-	}
-	if o.CommentsFrom != "" {
-		line += fmt.Sprintf("; its comments from the %s", o.CommentsFrom)
-	}
-	if o.Took > 0 {
-		line += ", in " + shortly(o.Took)
-	}
-	if o.Note != "" {
-		line += "; " + o.Note
-	}
+	line := fmt.Sprintf("%7s  %-4s  %-28s  %s", o.Time(), o.Method, o.What(), o.Where())
 	if o.By != Writer {
 		line += fmt.Sprintf("  [%s]", o.By)
 	}
@@ -75,4 +52,40 @@ func (o Observation) String() string {
 		line += "\n             NOT AS EXPECTED: " + o.Problem
 	}
 	return line
+}
+
+// Time is when it was observed, as in +1.2s.
+func (o Observation) Time() string {
+	return fmt.Sprintf("%+.1fs", o.At.Round(100*time.Millisecond).Seconds())
+}
+
+// What is what was saved or shown, as in title="Q3 pricing".
+func (o Observation) What() string { return fmt.Sprintf("%s=%q", o.Label, o.Value) }
+
+// Where is which server it was, and why that one.
+func (o Observation) Where() string {
+	did := "read from"
+	switch o.Reason {
+	case string(dbroute.Written):
+		did = "written to"
+	case string(dbroute.Touched):
+		did = "counted on"
+	}
+	where := fmt.Sprintf("%s server %d (%s)", did, o.ServerID, o.Role)
+	if did == "read from" {
+		where += ", " + o.Reason
+	}
+	if o.Method == methodJob {
+		where += fmt.Sprintf(", after a wait of %.1fs", o.Waited.Seconds())
+	}
+	if o.CommentsFrom != "" {
+		where += fmt.Sprintf("; its comments from the %s", o.CommentsFrom)
+	}
+	if o.Took > 0 {
+		where += ", in " + shortly(o.Took)
+	}
+	if o.Note != "" {
+		where += "; " + o.Note
+	}
+	return where
 }

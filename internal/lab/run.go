@@ -21,9 +21,14 @@ type Runner struct {
 	Cluster *dbroute.Cluster // on a migrated database of Stack
 	Cache   *dbroute.Cluster // of the cache and the limits, on the same
 	Log     *slog.Logger
-	// Lag is the delay of the replicas. If it is 0, Run pauses them instead,
-	// which is faster and leaves nothing to chance.
+	// Lag is how late Run makes the replicas for as long as it runs. If it is 0, Run
+	// pauses them instead, which is faster and leaves nothing to chance.
 	Lag time.Duration
+	// Pace is how long visitors take between one thing and the next.
+	Pace time.Duration
+	// Watch is told of a run while it goes on, by the goroutine that runs it; nil:
+	// nobody is.
+	Watch func(Progress)
 	// Dir is where servers that an experiment needs for itself keep their files; empty:
 	// a temporary folder.
 	Dir string
@@ -35,11 +40,14 @@ type Runner struct {
 
 // Result is what an experiment showed.
 type Result struct {
-	Name     string     `json:"name"`
-	Question string     `json:"question"`
-	NotRun   string     `json:"not_run,omitempty"` // why it cannot be run on this engine
-	Broken   SideResult `json:"broken"`
-	Fixed    SideResult `json:"fixed"`
+	Name     string `json:"name"`
+	Question string `json:"question"`
+	NotRun   string `json:"not_run,omitempty"` // why it cannot be run on this engine
+	// Applied is when the replicas had applied all of it, since the run began; 0 if that
+	// was not awaited.
+	Applied time.Duration `json:"applied_ns"`
+	Broken  SideResult    `json:"broken"`
+	Fixed   SideResult    `json:"fixed"`
 }
 
 // SideResult is what one side showed.
@@ -110,12 +118,10 @@ func (r *Runner) attempt(ctx context.Context, e Experiment) (_ *Result, err erro
 		paused.Lag = 0
 		r = &paused
 	}
-	run := &run{Runner: r, times: r.times()}
+	result := e.nothingYet()
+	run := &run{Runner: r, times: r.times(), progress: Progress{Steps: len(e.Steps), Result: result}}
 	defer func() { err = errors.Join(err, run.close()) }()
-	result := &Result{
-		Name: e.Name, Question: e.Question,
-		Broken: SideResult{Label: e.Broken.Label}, Fixed: SideResult{Label: e.Fixed.Label},
-	}
+	run.tell("Signing up users and writing a post, on both sides")
 	sides := []*runningSide{
 		{subject: e.Subject, side: e.Broken, want: func(s Step) Want { return s.Broken }, result: &result.Broken},
 		{subject: e.Subject, side: e.Fixed, want: func(s Step) Want { return s.Fixed }, result: &result.Fixed},
@@ -130,11 +136,26 @@ func (r *Runner) attempt(ctx context.Context, e Experiment) (_ *Result, err erro
 	}
 	run.began = time.Now()
 	for i, step := range e.Steps {
+		// Who goes by the clock has no time to lose.
+		if i > 0 && run.clock.IsZero() && step.Do.observes() && e.Steps[i-1].Do.observes() {
+			if err := sleepUntil(ctx, time.Now().Add(r.Pace)); err != nil {
+				return nil, fmt.Errorf("experiment %s: %w", e.Name, err)
+			}
+		}
+		run.tell(step.Do.doing())
 		if err := errors.Join(run.step(ctx, step), run.inTime(step)); err != nil {
 			return nil, fmt.Errorf("experiment %s, step %d: %w", e.Name, i+1, err)
 		}
+		run.progress.Done++
 	}
 	return result, nil
+}
+
+func (e Experiment) nothingYet() *Result {
+	return &Result{
+		Name: e.Name, Question: e.Question,
+		Broken: SideResult{Label: e.Broken.Label}, Fixed: SideResult{Label: e.Fixed.Label},
+	}
 }
 
 func (r *Runner) times() Times {
@@ -155,6 +176,8 @@ type run struct {
 	held  bool
 	soon  chan error // of an ApplySoon under way
 	clock time.Time  // what AwaitClock counts from
+
+	progress Progress
 }
 
 func (r *run) open(ctx context.Context, s *runningSide) error {
@@ -187,17 +210,19 @@ func (r *run) open(ctx context.Context, s *runningSide) error {
 	return s.open(cfg)
 }
 
-// hold sees to it that the replicas have the posts, and nothing later.
+// hold sees to it that the replicas have the posts, and nothing later: they are late
+// or paused from here on.
 func (r *run) hold(ctx context.Context) error {
 	if err := r.Stack.WaitApplied(ctx); err != nil {
 		return err
 	}
-	if r.Lag > 0 {
-		return nil
-	}
 	r.held = true
 	for _, replica := range r.Stack.Replicas() {
-		if err := replica.PauseApply(ctx); err != nil {
+		hold := replica.PauseApply
+		if r.Lag > 0 {
+			hold = func(ctx context.Context) error { return replica.SetDelay(ctx, r.Lag) }
+		}
+		if err := hold(ctx); err != nil {
 			return err
 		}
 	}
@@ -210,6 +235,10 @@ func (r *run) release(ctx context.Context) error {
 		return errs[0]
 	}
 	for _, replica := range r.Stack.Replicas() {
+		if r.Lag > 0 {
+			errs = append(errs, replica.SetDelay(ctx, 0))
+			continue
+		}
 		errs = append(errs, replica.ResumeApply(ctx))
 	}
 	err := errors.Join(errs...)
@@ -229,10 +258,14 @@ func (r *run) close() error {
 func (r *run) step(ctx context.Context, step Step) error {
 	switch step.Do {
 	case AwaitApplied:
-		if err := r.release(ctx); err != nil {
-			return err
+		if r.Lag == 0 {
+			if err := r.release(ctx); err != nil {
+				return err
+			}
 		}
-		return r.Stack.WaitApplied(ctx)
+		err := r.Stack.WaitApplied(ctx)
+		r.progress.Result.Applied = time.Since(r.began)
+		return err
 	case AwaitPace:
 		return sleepUntil(ctx, time.Now().Add(r.times.Lag/6))
 	case AwaitHalfLag:

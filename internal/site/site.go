@@ -73,6 +73,9 @@ type Config struct {
 	// TrustedProxies are those whose X-Forwarded-For says where a client comes from.
 	TrustedProxies []netip.Prefix
 
+	// Lab adds the pages of package lab, which imports this one; nil: there are none.
+	Lab func(*web.Routes, *web.Renderer)
+
 	// Others are further clusters of the program, for /cluster and /metrics.
 	Others []*dbroute.Cluster
 	// Done ends live pages when the site stops; never if nil.
@@ -121,7 +124,7 @@ func New(cfg Config) (*Site, error) {
 	}
 	html, err := web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
 		Demo: cfg.Demo, ShowReads: cfg.ShowReads, Strategy: string(cfg.Strategy), Window: cfg.Window,
-		NoCommitIDs: cfg.Cluster.Config().NoCommitIDs != "",
+		NoCommitIDs: cfg.Cluster.Config().NoCommitIDs != "", Lab: cfg.Lab != nil,
 	}, cfg.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
@@ -156,6 +159,9 @@ func New(cfg Config) (*Site, error) {
 	tokens.NewPages(tokenStore, signer, once, limits, html, demo.Account()).Register(pages)
 	if err := cfg.registerJobs(pages, html); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
+	}
+	if cfg.Lab != nil {
+		cfg.Lab(pages, html)
 	}
 	status.NewPages(status.Config{
 		Clusters: append([]*dbroute.Cluster{cfg.Cluster, cfg.Cache}, cfg.Others...),

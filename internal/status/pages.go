@@ -3,7 +3,6 @@
 package status
 
 import (
-	"bytes"
 	"net/http"
 	"time"
 
@@ -75,9 +74,7 @@ const refresh = time.Second
 
 // events streams the changing part of the page as server-sent events.
 func (p *Pages) events(c echo.Context) error {
-	h := c.Response().Header()
-	h.Set(echo.HeaderContentType, "text/event-stream")
-	h.Set("Cache-Control", "no-store")
+	web.BeginEvents(c)
 	ticker := time.NewTicker(refresh)
 	defer ticker.Stop()
 	for {
@@ -85,7 +82,7 @@ func (p *Pages) events(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := send(c, "state", html); err != nil {
+		if err := web.SendEvent(c, "state", html); err != nil {
 			return nil // the page was closed
 		}
 		select {
@@ -96,19 +93,4 @@ func (p *Pages) events(c echo.Context) error {
 			return nil
 		}
 	}
-}
-
-func send(c echo.Context, event string, data []byte) error {
-	var message bytes.Buffer
-	message.WriteString("event: " + event + "\n")
-	for line := range bytes.Lines(data) {
-		message.WriteString("data: ")
-		message.Write(bytes.TrimRight(line, "\n"))
-		message.WriteByte('\n')
-	}
-	message.WriteByte('\n')
-	if _, err := c.Response().Write(message.Bytes()); err != nil {
-		return err
-	}
-	return http.NewResponseController(c.Response()).Flush()
 }

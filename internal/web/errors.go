@@ -48,6 +48,10 @@ var (
 	ErrChanged = errors.New("changed meanwhile")
 	// ErrVersionRequired is a change that does not say to which version.
 	ErrVersionRequired = errors.New("version required")
+	// ErrBusy is something that too many do at this moment.
+	ErrBusy = errors.New("busy")
+	// ErrUnavailable is something that cannot be done now, or not on this site.
+	ErrUnavailable = errors.New("unavailable")
 	// ErrMediaType is a body in a format that is not understood.
 	ErrMediaType = errors.New("unsupported media type")
 )
@@ -103,6 +107,8 @@ var problems = []struct {
 	{dbroute.ErrCommitUnknown, Problem{Status: http.StatusServiceUnavailable, Title: "It may have been saved",
 		Text: "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again.",
 		API:  "The connection broke after the change was sent and before the database answered. With the same Idempotency-Key it is safe to send it again."}},
+	{ErrBusy, Problem{Status: http.StatusTooManyRequests, Title: "There is no room at the moment", Text: "Please try again in a moment."}},
+	{ErrUnavailable, Problem{Status: http.StatusServiceUnavailable, Title: "Not now", Text: "Please try again in a moment."}},
 	{context.Canceled, Problem{Status: statusClientGone, Title: "The request was cancelled", Text: "Its sender did not wait for the answer."}},
 	{context.DeadlineExceeded, Problem{Status: http.StatusServiceUnavailable, Title: "That took too long", Text: "The database is busy. Please try again in a moment."}},
 	{ErrNotFound, Problem{Status: http.StatusNotFound, Title: "There is nothing here",
