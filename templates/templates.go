@@ -38,6 +38,16 @@ func (s Site) Strategies() []string {
 	return []string{"commit", "window", "none"}
 }
 
+// HasTour reports whether the site leads from the bug to its cure.
+func (s Site) HasTour() bool { return s.Demo && !s.NoCommitIDs }
+
+// The steps of the tour.
+const (
+	TourBug  = "bug"
+	TourCure = "cure"
+	TourWhy  = "why"
+)
+
 // Base is what every page's data embeds.
 type Base struct {
 	Site
@@ -47,6 +57,7 @@ type Base struct {
 	RequestID string
 	Viewer    Viewer
 	Flash     string   // what the form before this page has done
+	Tour      string   // the step of the tour that has led here
 	Stale     string   // what the primary already has, if this page is old
 	Problem   *Problem // an error to show on this page
 	Reads     *Reads   // nil if the reads bar is off

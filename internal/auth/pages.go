@@ -142,7 +142,7 @@ func (p *Pages) logIn(c echo.Context) error {
 		return web.OnPage(err, "login", p.newLogInPage(form))
 	}
 	login := newSession()
-	err = p.authenticate(ctx, form, login)
+	_, err = p.authenticate(ctx, form, login)
 	switch {
 	case errors.Is(err, ErrWrongPassword):
 		form.Error = "The address or the password is wrong."
@@ -157,12 +157,12 @@ func (p *Pages) logIn(c echo.Context) error {
 }
 
 // authenticate starts a session, or returns ErrWrongPassword.
-func (p *Pages) authenticate(ctx context.Context, form logInForm, login session) error {
+func (p *Pages) authenticate(ctx context.Context, form logInForm, login session) (Verified, error) {
 	user, err := p.store.Verify(ctx, p.passwords, form.Email, form.password)
 	if err != nil {
-		return err
+		return Verified{}, err
 	}
-	return p.store.startSession(ctx, user, login)
+	return user, p.store.startSession(ctx, user, login)
 }
 
 func (p *Pages) logOut(c echo.Context) error {

@@ -122,9 +122,10 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
+	noCommitIDs := cfg.Cluster.Config().NoCommitIDs != ""
 	html, err := web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
 		Demo: cfg.Demo, ShowReads: cfg.ShowReads, Strategy: string(cfg.Strategy), Window: cfg.Window,
-		NoCommitIDs: cfg.Cluster.Config().NoCommitIDs != "", Lab: cfg.Lab != nil,
+		NoCommitIDs: noCommitIDs, Lab: cfg.Lab != nil,
 	}, cfg.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
@@ -149,12 +150,17 @@ func New(cfg Config) (*Site, error) {
 	postStore, tokenStore := posts.NewStore(cfg.Router, cached, cfg.summariser()), tokens.NewStore(cfg.Router)
 	demo, check := cfg.demo(cached)
 
+	strategy, choice := cfg.strategy(routes, markers)
 	// The order is the point: the strategy decides before anything is loaded.
 	pages := routes.
-		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads, web.PreferByCookie(cfg.Cluster), cfg.Cache), cfg.strategy(routes, markers)).
+		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads, web.PreferByCookie(cfg.Cluster), cfg.Cache), strategy).
 		With(cfg.BeforeLoad...).
 		With(guard.Load(users))
-	auth.NewPages(users, cookies, passwords, limits, html, demo).Register(pages)
+	people := auth.NewPages(users, cookies, passwords, limits, html, demo)
+	people.Register(pages)
+	if cfg.Demo && !noCommitIDs { // without commit IDs there is no cure to lead to
+		(&tour{cfg.Cluster, people, postStore, limits, choice, cfg.tourEnd()}).register(pages)
+	}
 	posts.NewPages(postStore, users, limits, html, check).Register(pages, cfg.AfterLoad...)
 	tokens.NewPages(tokenStore, signer, once, limits, html, demo.Account()).Register(pages)
 	if err := cfg.registerJobs(pages, html); err != nil {
@@ -235,14 +241,24 @@ func (cfg *Config) registerJobs(pages *web.Routes, html *web.Renderer) error {
 	return nil
 }
 
-func (cfg *Config) strategy(routes *web.Routes, markers *web.Markers) web.Middleware {
+// strategy returns the middleware that routes reads. In a demo it is the one that each
+// visitor chooses.
+func (cfg *Config) strategy(routes *web.Routes, markers *web.Markers) (web.Middleware, *web.Choice) {
 	strategies := web.Strategies(markers, cfg.Window)
 	if !cfg.Demo {
-		return strategies[string(cfg.Strategy)]
+		return strategies[string(cfg.Strategy)], nil
 	}
 	choice := web.NewChoice(strategies, string(cfg.Strategy))
 	routes.POST("/strategy", choice.Save)
-	return choice.Middleware()
+	return choice.Middleware(), choice
+}
+
+// tourEnd is the page that says why.
+func (cfg *Config) tourEnd() string {
+	if cfg.Lab == nil {
+		return "/"
+	}
+	return "/lab/no-routing"
 }
 
 // demo returns what a site that is there to be tried out has on top.

@@ -69,6 +69,12 @@ func (s *Choice) Save(c echo.Context) error {
 	if _, ok := s.options[name]; !ok {
 		return echo.NewHTTPError(http.StatusBadRequest)
 	}
-	setCookie(c, choiceCookie, name, 0) // as long as the browser runs
+	s.Choose(c, name)
 	return c.Redirect(http.StatusSeeOther, LocalPath(fields.Get("back")))
 }
+
+// Choose makes a strategy the visitor's, for as long as the browser runs.
+func (s *Choice) Choose(c echo.Context, name string) { setCookie(c, choiceCookie, name, 0) }
+
+// Reset takes back what the visitor has chosen.
+func (s *Choice) Reset(c echo.Context) { setCookie(c, choiceCookie, "", 0) }

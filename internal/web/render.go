@@ -89,6 +89,9 @@ func (r *Renderer) fill(c echo.Context, base *templates.Base) {
 	if chosen := Strategy(c); chosen != "" {
 		base.Strategy = chosen
 	}
+	if r.site.HasTour() {
+		base.Tour = c.QueryParam("tour")
+	}
 	base.Path, base.Back = c.Request().URL.Path, "/"
 	if c.Request().Method == http.MethodGet {
 		base.Back = c.Request().URL.RequestURI() // what a form was sent to may be no page
