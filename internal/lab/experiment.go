@@ -67,8 +67,8 @@ type Step struct {
 	Do            Action
 	By            Visitor
 	Broken, Fixed Want // of a Visit or a Job
-	// AtOnce is set if both sides do it at the same moment, and how long it takes is
-	// noted: what one side waits for must not be over by the other's turn.
+	// AtOnce is set if both sides do it at the same moment: what one side waits for must
+	// not be over by the other's turn.
 	AtOnce bool
 	// Meanwhile is what somebody else does while it goes on. It needs AtOnce.
 	Meanwhile *Step
@@ -171,7 +171,7 @@ type Takes string
 
 const (
 	Short Takes = "short" // at most two thirds of Times.Behind
-	Long  Takes = "long"  // at least half of it
+	Long  Takes = "long"  // at least a third of it
 )
 
 // Value is one of a subject's two values.

@@ -29,15 +29,15 @@ var wholeSeconds = Experiment{
 	Cure: Cure{"internal/dbroute/marker.go", "writtenAt"},
 	Steps: []Step{
 		{Do: AwaitClock},
-		{Do: Comment, Until: 900 * time.Millisecond},
-		{Do: AwaitClock, At: 1200 * time.Millisecond},
-		{Do: Visit, Until: 1450 * time.Millisecond, Broken: oldOnPrimary, Fixed: oldWithinWindow},
+		{Do: Comment, AtOnce: true, Until: 900 * time.Millisecond},
+		{Do: AwaitClock, At: 1000 * time.Millisecond},
+		{Do: Visit, AtOnce: true, Until: 1480 * time.Millisecond, Broken: oldOnPrimary, Fixed: oldWithinWindow},
 		{Do: AwaitClock, At: 1500 * time.Millisecond},
-		{Do: Save, Until: 1950 * time.Millisecond},
-		{Do: AwaitClock, At: 2700 * time.Millisecond},
-		{Do: Visit, Until: 2950 * time.Millisecond, Broken: sharedOnPrimary, Fixed: withinWindow},
-		{Do: AwaitClock, At: 3020 * time.Millisecond},
-		{Do: Visit, Until: 3450 * time.Millisecond, Broken: oldFromReplica, Fixed: withinWindow},
+		{Do: Save, AtOnce: true, Until: 1980 * time.Millisecond},
+		{Do: AwaitClock, At: 2300 * time.Millisecond},
+		{Do: Visit, AtOnce: true, Until: 2980 * time.Millisecond, Broken: sharedOnPrimary, Fixed: withinWindow},
+		{Do: AwaitClock, At: 3010 * time.Millisecond},
+		{Do: Visit, AtOnce: true, Until: 3480 * time.Millisecond, Broken: oldFromReplica, Fixed: withinWindow},
 	},
 }
 
