@@ -82,9 +82,10 @@ func missing(t *testing.T, what any) {
 	t.Fatal(what)
 }
 
-func newSite(t *testing.T, engine string) *sitetest.Site {
+func newSite(t *testing.T, engine string, change ...func(*site.Config)) *sitetest.Site {
 	t.Helper()
-	s := sitetest.New(t, engine, func(cfg *site.Config) { cfg.Demo, cfg.Limits = true, site.Limits{} }, sitetest.WithJobs(t))
+	demo := func(cfg *site.Config) { cfg.Demo, cfg.Limits = true, site.Limits{} }
+	s := sitetest.New(t, engine, append(change, demo, sitetest.WithJobs(t))...)
 	s.Watch()
 	return s
 }

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,7 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		missing(t, err)
 	}
-	s := newSite(t, stacktest.Engines()[0])
+	s := newDemo(t, stacktest.Engines()[0])
 	v := newVisitor(t, s)
 	v.excuse("status of 404") // of the page that is not there
 	v.signUp("Mara Lindqvist")
@@ -51,13 +52,14 @@ func TestPages(t *testing.T) {
 	v.fill("#comment", "Looks right to me.")
 	v.follow(".comments > form button")
 	v.until(post, "its job has run", func() bool { return v.text(".summary:not([data-pending]) [data-summary-comments]") == "1 comment" })
+	person := v.attribute(".byline a", "href")
 	v.open("/tokens")
 	v.fill("#name", "Backup script")
 	v.follow("main form.narrow button")
 
 	for _, path := range []string{
-		"/", "/posts", "/posts/new", post, post + "/edit", "/profile", v.attribute("[data-viewer]", "href"), "/tokens", "/api",
-		"/cluster", "/jobs", "/limits", "/login", "/signup", "/posts/404404",
+		"/", "/posts", "/posts/new", post, post + "/edit", "/profile", person, "/tokens", "/api",
+		"/lab", "/lab/no-routing", "/cluster", "/jobs", "/limits", "/login", "/signup", "/posts/404404",
 	} {
 		for _, width := range []int64{1100, 390} {
 			for _, dark := range []bool{false, true} {
@@ -75,6 +77,6 @@ func (v *visitor) picture(name string) {
 	v.t.Helper()
 	picture, err := chromedp.Run(v.ctx, chromedp.FullScreenshot(100))
 	stacktest.Must(v.t, err)
-	file := strings.ReplaceAll(strings.Trim(name, "/"), "/", "-") + "-" + v.look + ".png"
+	file := cmp.Or(strings.ReplaceAll(strings.Trim(name, "/"), "/", "-"), "home") + "-" + v.look + ".png"
 	stacktest.Must(v.t, os.WriteFile(filepath.Join(v.t.ArtifactDir(), file), picture, 0o600))
 }

@@ -143,10 +143,16 @@ func (v *visitor) lead(action chromedp.Action[chromedp.Void]) (status int) {
 	if err != nil {
 		v.t.Fatalf("after %s: %v", v.path(), err)
 	}
+	v.wantWhole()
+	return int(response.Status)
+}
+
+// wantWhole wants all of the page on the screen, if one scrolls down.
+func (v *visitor) wantWhole() {
+	v.t.Helper()
 	if evaluate[bool](v, `document.documentElement.scrollWidth > innerWidth`) {
 		v.t.Errorf("%s is wider than the screen", v.path())
 	}
-	return int(response.Status)
 }
 
 func (v *visitor) path() string {
