@@ -71,7 +71,7 @@ func TestThreeClicksLeadFromTheBugToItsCure(t *testing.T) {
 		resume()
 		s.Applied()
 		caughtUp := b.Get(bug.Path+"?tour=bug").Want(http.StatusOK, "[data-title]", "Q3 pricing, draft 3").Want(http.StatusOK, ".stale", "")
-		if text := caughtUp.Text(".tour p"); !strings.Contains(text, "Save once more") {
+		if text := caughtUp.Text(".tour-title + p"); !strings.Contains(text, "Save once more") {
 			t.Errorf("once the replica has it, the tour says %q", text)
 		}
 		s.Browser().Get(cure.Path).Want(http.StatusOK, "[data-title]", "Q3 pricing, draft 3").WantReads("2", dbroute.NoPendingCommit)
