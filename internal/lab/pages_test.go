@@ -93,13 +93,16 @@ func (s *stream) next() (event, data string) {
 // until returns the data of the next event that is told, and has text in it.
 func (s *stream) until(event, text string) string {
 	s.t.Helper()
-	for {
+	for state := ""; ; {
 		got, data := s.next()
+		if got == "state" {
+			state = data
+		}
 		switch {
 		case got == event && strings.Contains(data, text):
 			return data
 		case got == "":
-			s.t.Fatalf("the stream ends before %s %q: %v", event, text, s.lines.Err())
+			s.t.Fatalf("the stream ends before %s %q: %v\n%s", event, text, s.lines.Err(), strings.Join(strings.Fields(document(s.t, state).Find(".observations").Text()), " "))
 		}
 	}
 }
