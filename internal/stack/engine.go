@@ -13,6 +13,7 @@ import (
 type engine interface {
 	name() string
 	version() string
+	owner() account // of the servers' data
 	url(s *Server, database string) string
 	adminURL(s *Server, database string) string
 
@@ -42,6 +43,8 @@ type engine interface {
 	pauseApply(ctx context.Context, replica *Server) error
 	resumeApply(ctx context.Context, replica *Server) error
 	promote(ctx context.Context, replica *Server) error
+	demote(ctx context.Context, primary *Server) error
+	reinstate(ctx context.Context, demoted *Server) error
 }
 
 func newEngine(ctx context.Context, name string) (engine, error) {

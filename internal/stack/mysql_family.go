@@ -69,6 +69,7 @@ func newMySQLFamily(v variant) (*mysqlFamily, error) {
 
 func (m *mysqlFamily) name() string    { return m.scheme }
 func (m *mysqlFamily) version() string { return m.programs.version }
+func (m *mysqlFamily) owner() account  { return m.account }
 
 func (m *mysqlFamily) url(s *Server, database string) string {
 	return m.urlFor(s, url.UserPassword(appUser, m.appPassword), database)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	driver "github.com/go-sql-driver/mysql"
 )
@@ -23,22 +24,30 @@ func (m *mysqlFamily) createDatabase(ctx context.Context, primary *Server, name 
 // dropDatabase cuts the connections first: one in a transaction would hold it up.
 func (m *mysqlFamily) dropDatabase(ctx context.Context, primary *Server, name string) error {
 	return m.connect(ctx, primary, func(conn *sql.Conn) error {
-		connections, err := connectionsTo(ctx, conn, name)
-		if err != nil {
+		if err := cutConnections(ctx, conn, "db = ?", name); err != nil {
 			return err
-		}
-		for _, id := range connections {
-			err := execAll(ctx, conn, fmt.Sprintf("KILL %d", id))
-			if err != nil && !isError(err, noSuchThread) {
-				return err
-			}
 		}
 		return execAll(ctx, conn, "DROP DATABASE IF EXISTS "+quoteName(name))
 	})
 }
 
-func connectionsTo(ctx context.Context, conn *sql.Conn, database string) ([]int64, error) {
-	rows, err := conn.QueryContext(ctx, "SELECT id FROM information_schema.processlist WHERE db = ?", database)
+// cutConnections cuts those for which a condition on the list of processes holds.
+func cutConnections(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
+	connections, err := connectionsWhere(ctx, conn, condition, args)
+	if err != nil {
+		return err
+	}
+	for _, id := range connections {
+		err := execAll(ctx, conn, fmt.Sprintf("KILL %d", id))
+		if err != nil && !isError(err, noSuchThread) {
+			return err
+		}
+	}
+	return nil
+}
+
+func connectionsWhere(ctx context.Context, conn *sql.Conn, condition string, args []any) ([]int64, error) {
+	rows, err := conn.QueryContext(ctx, "SELECT id FROM information_schema.processlist WHERE "+condition, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +149,34 @@ func (m *mysqlFamily) promote(ctx context.Context, replica *Server) error {
 		}
 		return execAll(ctx, conn, "STOP REPLICA", "RESET REPLICA ALL", "SET GLOBAL read_only = OFF")
 	})
+}
+
+// demotePatience is how long a demotion waits for transactions under way.
+const demotePatience = time.Second
+
+// demote cuts connections as whoever demotes a server does. The statement keeps
+// transactions from committing and waits for those under way: one that waits for a
+// row of one that is about to commit would hold it up for as long as it may wait for
+// a lock, 50 s.
+func (m *mysqlFamily) demote(ctx context.Context, primary *Server) error {
+	demoted := make(chan error, 1)
+	go func() { demoted <- m.exec(ctx, primary, "SET GLOBAL "+m.readOnlySetting+" = ON") }()
+	for {
+		select {
+		case err := <-demoted:
+			return err
+		case <-time.After(demotePatience):
+		}
+		if err := m.connect(ctx, primary, func(conn *sql.Conn) error {
+			return cutConnections(ctx, conn, "user = ?", appUser)
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *mysqlFamily) reinstate(ctx context.Context, demoted *Server) error {
+	return m.exec(ctx, demoted, "SET GLOBAL read_only = OFF")
 }
 
 // reload leaves a paused replica paused.

@@ -51,6 +51,7 @@ func newPostgres(ctx context.Context, name string) (*postgres, error) {
 
 func (p *postgres) name() string    { return p.engineName }
 func (p *postgres) version() string { return p.programs.version }
+func (p *postgres) owner() account  { return p.account }
 
 func (p *postgres) url(s *Server, database string) string {
 	return postgresURL(s, url.UserPassword(appRole, p.appPassword), database)

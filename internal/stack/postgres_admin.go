@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -87,6 +88,23 @@ func (p *postgres) resumeApply(ctx context.Context, replica *Server) error {
 
 func (p *postgres) promote(ctx context.Context, replica *Server) error {
 	return p.await(ctx, replica, "SELECT pg_promote()")
+}
+
+// demote restarts the server as a standby that receives from nobody.
+func (p *postgres) demote(ctx context.Context, primary *Server) error {
+	if err := primary.Stop(ctx); err != nil {
+		return err
+	}
+	signal := filepath.Join(primary.dir, dataDir, "standby.signal")
+	if err := run(ctx, p.account.command(primary.dir, "touch", signal)); err != nil {
+		return err
+	}
+	return primary.Start(ctx)
+}
+
+// reinstate begins a new timeline, as every promotion does.
+func (p *postgres) reinstate(ctx context.Context, demoted *Server) error {
+	return p.promote(ctx, demoted)
 }
 
 // reload returns when the replica shows the delay that it was given.

@@ -124,6 +124,18 @@ func (s *Server) Promote(ctx context.Context) error {
 	return s.wrap("promote", err)
 }
 
+// Demote makes a primary refuse writes, as if it were a replica, and nobody takes its
+// place until Reinstate. On PostgreSQL that takes a restart.
+func (s *Server) Demote(ctx context.Context) error {
+	return s.wrap("demote", s.stack.engine.demote(ctx, s))
+}
+
+// Reinstate makes a demoted primary the primary again. On PostgreSQL it begins a new
+// timeline, which the replicas follow.
+func (s *Server) Reinstate(ctx context.Context) error {
+	return s.wrap("reinstate", s.stack.engine.reinstate(ctx, s))
+}
+
 // update changes how the server replicates and writes it into its configuration,
 // which the server reads when it starts or is told to.
 func (s *Server) update(change func(*replication)) error {
