@@ -3,7 +3,7 @@ package dbroute
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"io"
 	"sync/atomic"
 )
 
@@ -30,7 +30,7 @@ func (s *Spy) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, 
 
 func (s *Spy) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
 	if s.FailCapture.Load() {
-		return CommitID{}, errors.New("no position today")
+		return CommitID{}, io.ErrUnexpectedEOF
 	}
 	return s.engine.position(ctx, conn, who)
 }

@@ -45,6 +45,19 @@ func TestReplicaGoneInMidRead(t *testing.T) {
 	})
 }
 
+// The connection that is to tell the primary's position may be the first to find it
+// gone.
+func TestLastCommitIDWithoutThePrimary(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.Cluster = openCluster(t, e.config)
+		e.Spy().FailCapture.Store(true)
+		if _, err := e.LastCommitID(stacktest.Context(t)); !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // wantEventually sends requests until one sees want.
 func (e *env) wantEventually(m dbroute.Marker, want seen) {
 	e.tb.Helper()

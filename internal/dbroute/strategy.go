@@ -314,7 +314,7 @@ func (c *Cluster) positionOn(ctx context.Context, pool *sql.DB) (CommitID, error
 	defer conn.Close()
 	id, err := c.engine.position(ctx, conn, who)
 	if err != nil {
-		return CommitID{}, fmt.Errorf("capture position: %w", err)
+		return CommitID{}, fmt.Errorf("capture position: %w", c.explain(ctx, c.primary, err))
 	}
 	return id, nil
 }
