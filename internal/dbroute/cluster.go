@@ -202,12 +202,18 @@ type PingResult struct {
 	Err  error // nil if the server answers
 }
 
-// fault classifies an error. A server in the wrong role is as good as absent.
+// fault classifies an error. A server in the wrong role is as good as absent, and so is
+// one to which no connection can be made, whatever the driver calls it, unless somebody
+// did not want to wait longer.
 func (c *Cluster) fault(err error) fault {
 	if errors.Is(err, errWrongRole) || errors.Is(err, errReplaced) {
 		return faultConnection
 	}
-	return c.engine.fault(err)
+	f := c.engine.fault(err)
+	if f == faultNone && errors.Is(err, errConnect) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return faultConnection
+	}
+	return f
 }
 
 // Ping asks every server for a sign of life, the primary first. It takes the

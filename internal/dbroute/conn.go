@@ -139,11 +139,12 @@ func firstRow(ctx context.Context, conn driver.QueryerContext, query string) ([]
 	return row, nil
 }
 
-// acquire takes a connection from a pool whose connector is a *connector.
+// acquire takes a connection from a pool whose connector is a *connector. Its error is
+// errConnect.
 func acquire(ctx context.Context, db *sql.DB) (*sql.Conn, identity, error) {
 	c, err := db.Conn(ctx)
 	if err != nil {
-		return nil, identity{}, fmt.Errorf("connect: %w", err)
+		return nil, identity{}, fmt.Errorf("%w: %w", errConnect, err)
 	}
 	var who identity
 	err = c.Raw(func(raw any) error {
@@ -152,7 +153,7 @@ func acquire(ctx context.Context, db *sql.DB) (*sql.Conn, identity, error) {
 	})
 	if err != nil {
 		c.Close()
-		return nil, identity{}, fmt.Errorf("connect: %w", err)
+		return nil, identity{}, fmt.Errorf("%w: %w", errConnect, err)
 	}
 	return c, who, nil
 }

@@ -26,6 +26,7 @@ var (
 	errNestedPanic   = errors.New("a nested write panicked")
 	errOtherTimeline = errors.New("commit IDs of different timelines")
 	errWrongRole     = errors.New("wrong role")
+	errConnect       = errors.New("connect")
 	errReplaced      = errors.New("server was restarted or replaced since it was asked")
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"io"
+	"net"
 	"sync/atomic"
 )
 
@@ -38,6 +39,38 @@ func (s *Spy) position(ctx context.Context, conn *sql.Conn, who identity) (Commi
 func (s *Spy) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error {
 	s.Waited.Add(1)
 	return s.engine.wait(ctx, conn, id, seconds)
+}
+
+// BreakReplica makes each new connection of the first replica's reads break at its
+// nth write, until mend.
+func (c *Cluster) BreakReplica(url string, n int) (mend func(), err error) {
+	s := c.replicas[0]
+	var mended atomic.Bool
+	inner, err := c.engine.connector(url, true, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := s.sockets.dial(ctx, network, address)
+		return &breaking{conn, n, &mended}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reads.Close(); err != nil {
+		return nil, err
+	}
+	s.reads = sql.OpenDB(&connector{Connector: inner, engine: c.engine, server: s})
+	return func() { mended.Store(true) }, nil
+}
+
+type breaking struct {
+	net.Conn
+	left   int
+	mended *atomic.Bool
+}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if b.left--; b.left <= 0 && !b.mended.Load() {
+		return 0, net.ErrClosed
+	}
+	return b.Conn.Write(p)
 }
 
 // GTIDSet returns the one text of a set, or "" if it is none.

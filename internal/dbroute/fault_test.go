@@ -71,6 +71,28 @@ func (e *env) wantEventually(m dbroute.Marker, want seen) {
 	e.tb.Fatalf("read %+v, want %+v", got, want)
 }
 
+// Wherever a new connection breaks, up to its first query, it is the replica that has
+// failed, and not the read.
+func TestReplicaGoneInMidConnect(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		for n := 1; ; n++ {
+			e.Cluster = openCluster(t, e.config)
+			mend, err := e.BreakReplica(e.config.Replicas[0], n)
+			stacktest.Must(t, err)
+			ctx, _ := e.request(dbroute.Marker{})
+			got := e.see(ctx)
+			mend()
+			if got == (seen{"old", 2, dbroute.NoPendingCommit}) {
+				break // it takes fewer writes to connect and to read
+			}
+			if want := (seen{"old", 1, dbroute.ReplicaFailed}); got != want {
+				t.Fatalf("broken at write %d: read %+v, want %+v", n, got, want)
+			}
+		}
+	})
+}
+
 func TestReplicationStoppedForGood(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 1)
