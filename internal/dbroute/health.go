@@ -226,7 +226,8 @@ func (h *health) advance(e engine, primary sample, applied CommitID, maxLag time
 		h.join(time.Now())
 	}
 	if h.state == Joining {
-		if h.joinAt.IsZero() && primary.at.After(h.found) {
+		lost := !primary.id.IsZero() && !e.covers(primary.id, h.joinAt) // by a failover since
+		if h.joinAt.IsZero() && primary.at.After(h.found) || !h.joinAt.IsZero() && lost {
 			h.joinAt = primary.id
 		}
 		if h.joinAt.IsZero() || applied.IsZero() || !e.covers(applied, h.joinAt) {

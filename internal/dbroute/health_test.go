@@ -51,6 +51,28 @@ func (e *env) wantState(server int, want dbroute.State) {
 	e.tb.Fatalf("server is %+v, want it %s", got, want)
 }
 
+// A failover leaves behind the position that a replica had to reach before it is read.
+func TestReplicaJoinsAcrossAFailover(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, engine, servers)
+		ctx := stacktest.Context(t)
+		primary, replica := servers.Primary(), servers.Replicas()[0]
+		// So slow that the replica is on the new timeline when it is looked at again.
+		e.watched(func(cfg *dbroute.Config) { cfg.HealthInterval = 2 * time.Second })
+		stacktest.Must(t, replica.SetDelay(ctx, time.Hour))
+		e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+		stacktest.Must(t, replica.Restart(ctx))
+		e.wantState(1, dbroute.Joining)
+		time.Sleep(2 * e.Config().HealthInterval) // for the poll that says what it has to reach
+		stacktest.Must(t, primary.Demote(ctx))
+		stacktest.Must(t, primary.Reinstate(ctx))
+		e.wantState(0, dbroute.Up)
+		stacktest.Must(t, replica.SetDelay(ctx, 0))
+		e.wantState(1, dbroute.Up)
+	})
+}
+
 // traffic reads without pause, as anonymous clients do, until stopped. Any error
 // fails the test.
 func (e *env) traffic() (stop func()) {
