@@ -32,10 +32,10 @@ type Config struct {
 	// HealthInterval is how often Watch looks at each server, 500 ms if zero;
 	// HealthTimeout is when one that does not answer counts as down, 1 s if zero.
 	HealthInterval, HealthTimeout time.Duration
-	// Monotonic keeps what a page has read of others on the primary from being
-	// unread again on a replica: the scope's marker then covers it. It costs one
-	// question to the primary for each read there, and keeps on the primary a
-	// client that clicks faster than the replicas apply.
+	// Monotonic keeps what a page has read of others from being unread again on a
+	// server that is behind: the scope's marker then covers it. It costs one question
+	// for each read, but for those of a replica that is the only one, and keeps on the
+	// primary a client that clicks faster than the replicas apply.
 	Monotonic bool
 	// MaxReplicaLag takes a replica out while it is further behind. 0 is no limit.
 	MaxReplicaLag time.Duration

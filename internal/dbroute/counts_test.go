@@ -2,6 +2,7 @@ package dbroute_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -65,6 +66,47 @@ func TestMonotonicReads(t *testing.T) {
 			e.applied()
 			last, _ := e.request(scope.Outcome().Marker)
 			e.want(last, "by another", 2, dbroute.CommitReached)
+		}
+	})
+}
+
+// Nor is what it has shown of others on a replica, when that is gone. Once all
+// replicas have it, there is nothing to be told.
+func TestMonotonicReadsOnReplicas(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 2)
+		e := newEnvOn(t, engine, servers)
+		e.watched(func(cfg *dbroute.Config) { cfg.Monotonic = true })
+		page := func(m dbroute.Marker) (string, int, dbroute.Outcome) {
+			ctx, scope := e.request(m)
+			scope.Prefer(0)
+			got := e.see(ctx)
+			return got.Text, got.Server, scope.Outcome()
+		}
+		ahead, behind := servers.Replicas()[0], servers.Replicas()[1]
+		stacktest.Must(t, behind.PauseApply(stacktest.Context(t)))
+		e.exec(`UPDATE notes SET text = 'by another' WHERE id = 1`)
+		text, server, o := page(dbroute.Marker{})
+		for ctx := stacktest.Context(t); text == "old"; text, server, o = page(dbroute.Marker{}) {
+			stacktest.Must(t, ctx.Err())
+		}
+		if server != ahead.ID() || !o.Changed || o.Marker.Unknown {
+			t.Fatalf("server %d is read, and the outcome is %+v", server, o)
+		}
+		if _, server, o := page(o.Marker); server != ahead.ID() || o.Changed {
+			t.Errorf("with the marker server %d is read, and the outcome is %+v", server, o)
+		}
+		stacktest.Must(t, ahead.Stop(stacktest.Context(t)))
+		e.wantState(1, dbroute.Down)
+		if text, server, _ := page(o.Marker); text != "by another" || server != 1 {
+			t.Errorf("the next page reads %q on server %d", text, server)
+		}
+		stacktest.Must(t, ahead.Start(stacktest.Context(t)))
+		stacktest.Must(t, behind.ResumeApply(stacktest.Context(t)))
+		e.applied()
+		for ctx := stacktest.Context(t); o.Changed; time.Sleep(5 * time.Millisecond) {
+			stacktest.Must(t, ctx.Err())
+			_, _, o = page(dbroute.Marker{})
 		}
 	})
 }

@@ -32,6 +32,11 @@ type engine interface {
 	// which must be a connection to the primary outside any transaction.
 	position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error)
 
+	// visible returns a commit ID that covers every commit visible to conn, which
+	// must be a connection to a replica. It may cover more, so the replica has not
+	// reached it for that.
+	visible(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error)
+
 	// parse accepts only texts that position or merge may have returned, since
 	// they come from clients.
 	parse(text string) (CommitID, error)

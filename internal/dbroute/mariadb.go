@@ -53,6 +53,10 @@ func (e mariadbEngine) position(ctx context.Context, conn *sql.Conn, _ identity)
 	return e.commitID(position), nil
 }
 
+func (e mariadbEngine) visible(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
+	return e.position(ctx, conn, who)
+}
+
 // reached: MASTER_GTID_WAIT knows only what was applied as a replica. Past its
 // time it returns -1.
 func (e mariadbEngine) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error) {

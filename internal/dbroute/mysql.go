@@ -60,6 +60,10 @@ func (e mysqlEngine) position(ctx context.Context, conn *sql.Conn, who identity)
 	return e.commitID(set), nil
 }
 
+func (e mysqlEngine) visible(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
+	return e.position(ctx, conn, who)
+}
+
 // withoutOwners takes the threads out of "uuid:4#12:5#13".
 func withoutOwners(owned string) string {
 	var b strings.Builder

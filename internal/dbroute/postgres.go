@@ -105,6 +105,24 @@ func (postgres) position(ctx context.Context, conn *sql.Conn, _ identity) (Commi
 	return walPosition{timeline: uint32(timeline), lsn: pageStart(at, pageSize)}.commitID(), nil
 }
 
+// visible takes the timeline from the control file where the standby receives from
+// nobody. That may be an older one, whose commit IDs are not reached anywhere else.
+func (postgres) visible(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
+	var timeline uint32
+	var position string
+	err := conn.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT received_tli FROM pg_stat_wal_receiver), (SELECT timeline_id FROM pg_control_checkpoint())),
+		       pg_last_wal_replay_lsn()::text`).Scan(&timeline, &position)
+	if err != nil {
+		return CommitID{}, err
+	}
+	lsn, err := parseLSN(position)
+	if err != nil {
+		return CommitID{}, err
+	}
+	return walPosition{timeline: timeline, lsn: lsn}.commitID(), nil
+}
+
 // pageStart takes an insert position at the very start of a WAL page back to
 // before the page's header: 24 bytes, or 40 at a segment start. The insert
 // position skips the header as soon as the page is due, replay only with the

@@ -84,11 +84,19 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 		Name: name, ServerID: to.server.id(who), Role: to.server.role,
 		Reason: to.reason, Start: start, Failed: err != nil,
 	})
-	if c.cfg.Monotonic && to.server.role == Primary && s != nil && len(c.replicas) > 0 {
+	if c.cfg.Monotonic && s != nil && c.hasOlder(to.server) {
 		h.closeRows()
-		s.sawPrimary(ctx, conn, who)
+		s.saw(ctx, to.server, conn, who)
 	}
 	return err
+}
+
+// hasOlder reports whether another server than s may be read that is behind it.
+func (c *Cluster) hasOlder(s *server) bool {
+	if s.role == Primary {
+		return len(c.replicas) > 0
+	}
+	return len(c.replicas) > 1
 }
 
 func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) error {

@@ -22,14 +22,14 @@ type Scope struct {
 	need          CommitID // what the replica must have reached
 	prefer        uint64   // the client's own replica, modulo their number
 	hasPreference bool
-	chosen        target   // server is nil until the first read
-	counted       bool     // the decision is in the cluster's counts
-	pinned        Reason   // set once all further reads use the primary
-	carried       Marker   // the client's, after healing
-	healed        bool     // carried was unknown and is known now
-	settled       bool     // no read needs carried any longer
-	seen          CommitID // covers what was read on the primary, if Monotonic
-	written       Marker   // this scope's own writes
+	chosen        target // server is nil until the first read
+	counted       bool   // the decision is in the cluster's counts
+	pinned        Reason // set once all further reads use the primary
+	carried       Marker // the client's, after healing
+	healed        bool   // carried was unknown and is known now
+	settled       bool   // no read needs carried any longer
+	seen          Marker // covers what was read, if Monotonic
+	written       Marker // this scope's own writes
 	onWrite       func(context.Context, *Tx) error
 	accesses      []Access
 	buf           [4]Access // spares the usual page an allocation
@@ -107,18 +107,22 @@ func (c *Cluster) record(s *Scope, a Access) {
 	}
 }
 
-// sawPrimary notes how far the primary was once it had answered a read. If that
-// cannot be had, the client's next page may show less of others than this one,
-// and no less of its own.
-func (s *Scope) sawPrimary(ctx context.Context, conn *sql.Conn, who identity) {
-	id, err := s.cluster.engine.position(ctx, conn, who)
-	if err != nil {
-		s.cluster.log.WarnContext(ctx, "what was read on the primary may not be seen on the next page", "error", err)
-		return
+// saw notes how far a server was once it had answered a read. If that cannot be had,
+// what the client has seen is unknown.
+func (s *Scope) saw(ctx context.Context, on *server, conn *sql.Conn, who identity) {
+	position := s.cluster.engine.position
+	if on.role == Replica {
+		position = s.cluster.engine.visible
+	}
+	m := Marker{}
+	var err error
+	if m.Commit, err = position(ctx, conn, who); err != nil {
+		s.cluster.log.WarnContext(ctx, "how far a read has seen is not known", "server", on.name(), "error", err)
+		m = Marker{Written: writtenAt(time.Now()), Unknown: true}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = s.cluster.MergeMarkers(Marker{Commit: s.seen}, Marker{Commit: id}).Commit
+	s.seen = s.cluster.MergeMarkers(s.seen, m)
 }
 
 // wrote moves the rest of the scope to the primary.
@@ -175,8 +179,8 @@ func (s *Scope) Outcome() Outcome {
 	defer s.mu.Unlock()
 	changed := !s.written.IsZero() || s.healed
 	marker := s.cluster.MergeMarkers(s.carried, s.written)
-	if !s.seen.IsZero() && !marker.Unknown && (marker.Commit.IsZero() || !s.cluster.engine.covers(marker.Commit, s.seen)) {
-		marker = s.cluster.MergeMarkers(marker, Marker{Commit: s.seen})
+	if s.sawMore(marker) {
+		marker = s.cluster.MergeMarkers(marker, s.seen)
 		changed = true
 	}
 	return Outcome{
@@ -185,6 +189,20 @@ func (s *Scope) Outcome() Outcome {
 		Healed:  s.healed,
 		Settled: !changed && !s.carried.Unknown && (s.settled || s.cluster.reachedEverywhere(s.carried.Commit)),
 	}
+}
+
+// sawMore reports whether the client has to be told of more than m for what it has
+// seen. The caller holds s.mu.
+func (s *Scope) sawMore(m Marker) bool {
+	switch {
+	case m.Unknown || s.seen.IsZero():
+		return false
+	case s.seen.Unknown:
+		return true
+	case !m.Commit.IsZero() && s.cluster.engine.covers(m.Commit, s.seen.Commit):
+		return false
+	}
+	return !s.cluster.reachedEverywhere(s.seen.Commit)
 }
 
 // reachedEverywhere reports whether every configured replica is known to have

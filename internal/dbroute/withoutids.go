@@ -13,6 +13,10 @@ func (withoutIDs) position(context.Context, *sql.Conn, identity) (CommitID, erro
 	return CommitID{}, nil
 }
 
+func (withoutIDs) visible(context.Context, *sql.Conn, identity) (CommitID, error) {
+	return CommitID{}, nil
+}
+
 func (withoutIDs) parse(string) (CommitID, error) { return CommitID{}, ErrMalformed }
 
 func (e withoutIDs) applied(ctx context.Context, conn *sql.Conn) (CommitID, error) {

@@ -171,7 +171,7 @@ var monotonic = Experiment{
 		Setup:   byCommitID.Setup,
 		Cluster: func(cfg *dbroute.Config, _ Times) { cfg.Monotonic = true },
 	},
-	Cure: Cure{"internal/dbroute/scope.go", "sawPrimary"},
+	Cure: Cure{"internal/dbroute/scope.go", "saw"},
 	Steps: []Step{
 		{Do: Save},
 		{Do: AwaitHalfLag},
