@@ -6,6 +6,7 @@ SHELL := /bin/bash
 # Without it the demo and the lab take PostgreSQL, and the tests take all engines.
 ENGINE :=
 one := $(or $(ENGINE),postgres)
+three := $(or $(ENGINE),postgres mysql mariadb)
 all := $(or $(ENGINE),postgres postgres19 mysql mariadb)
 # The job queue is in a PostgreSQL, whatever the engine.
 queue := postgres
@@ -25,6 +26,14 @@ lab: ## Run the experiments: each bug beside its cure
 	@scripts/install $(sort $(one) $(queue))
 	@go build -o bin/app ./cmd/app
 	@exec bin/app lab --engine $(one) $(ARGS)
+
+.PHONY: torture
+torture: ## Let servers fail under many sessions, on each engine, and check what those saw
+	@scripts/install postgres $(three)
+	@go build -o bin/app ./cmd/app
+	@for engine in $(three); do \
+	  bin/app torture --engine $$engine $(or $(ARGS),--operations 100000) || exit; \
+	done
 
 .PHONY: test
 test: ## Run all tests on real servers, with the race detector

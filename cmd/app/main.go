@@ -17,6 +17,7 @@ const usage = `Usage: app COMMAND [flags]
 
   demo         start a primary and a late replica here, and the site on them
   lab          run the experiments: each bug beside its cure
+  torture      let servers fail under many sessions, and check what those have seen
   serve        serve the site on the servers named by the environment, and work its jobs
   worker       work the jobs, and serve no pages
   migrate      bring the schema of the primary and of the queue up to date
@@ -61,6 +62,7 @@ func run(ctx context.Context, args []string, std streams) error {
 	commands := map[string]func(context.Context, []string, streams) error{
 		"demo":        demo,
 		"lab":         runLab,
+		"torture":     runTorture,
 		"serve":       serve,
 		"worker":      worker,
 		"migrate":     migrate,

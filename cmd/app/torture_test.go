@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"freshread/internal/stack/stacktest"
+)
+
+func TestTorture(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		dir := newFolder(t)
+		a := start(t, nil, "torture", "--engine", engine, "--seed", "5", "--duration", "1s", "--processes", "2", "--data", dir)
+		select {
+		case <-a.ended:
+		case <-time.After(5 * time.Minute): // a job whose worker is killed takes a while
+		}
+		a.wantExit(t, 0)
+		stdout := a.out.String()
+		for _, want := range []string{", seed 5: ", " 0 violations", "\noperations\n", "\nfaults\n"} {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("it does not say %q: %s", want, stdout)
+			}
+		}
+		wantEmpty(t, dir)
+	})
+}
+
+func TestTortureEndsInOrder(t *testing.T) {
+	stacktest.Only(t, "postgres")
+	dir := newFolder(t)
+	a := start(t, nil, "torture", "--data", dir)
+	a.says(t, &a.errOut, `^(starting postgres)`)
+	eventually(t, "the site's processes run", func() bool { return len(serversIn(t, dir)) > 0 })
+	a.signal(t, os.Interrupt)
+	a.wantExit(t, 1)
+	wantEmpty(t, dir)
+}
+
+func TestTortureFlags(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--engine=sqlite": "--engine sqlite", "--replicas=0": "--replicas 0: want 1 to 8", "--processes=0": "--processes 0: want 1 to 16",
+	} {
+		_, stderr := runs(t, nil, 1, "torture", flag)
+		wantOneLine(t, stderr, want)
+	}
+}

@@ -1,0 +1,223 @@
+package torture
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options says what to run.
+type Options struct {
+	Engine     string
+	Seed       uint64
+	Duration   time.Duration // of all rounds together, at least
+	Operations int           // of all rounds together, at least
+	Replicas   int
+	Processes  int
+	Dir        string // where the servers keep their files; empty: a temporary folder
+	Logs       string // where the processes' logs stay; empty: nowhere
+	Progress   io.Writer
+
+	// Serve returns the command that runs a process of the site with what it is told
+	// by the environment, as `app serve` does.
+	Serve func(env []string) *exec.Cmd
+	// Modes are the values of READ_MONOTONIC that the rounds have in turn; off and on
+	// if empty.
+	Modes []bool
+	// Calm is how long a server has no fault, on average; 0 injects none.
+	Calm time.Duration
+	// Delays is how late each replica applies; none and one second, in turn, if empty.
+	Delays []time.Duration
+
+	// How long the sessions of a round are at work, and how long afterwards a session
+	// may read the primary and a job may take; see the constants. If the time of jobs
+	// is negative, they are not looked for.
+	Round, BackWithin, JobsWithin time.Duration
+}
+
+func (o *Options) setDefaults() {
+	if len(o.Modes) == 0 {
+		o.Modes = []bool{false, true}
+	}
+	o.Round = cmp.Or(o.Round, min(max(o.Duration/time.Duration(len(o.Modes)), shortestRound), longestRound))
+	o.BackWithin = cmp.Or(o.BackWithin, backWithin)
+	o.JobsWithin = cmp.Or(o.JobsWithin, jobsWithin)
+	for i := len(o.Delays); i < o.Replicas; i++ {
+		o.Delays = append(o.Delays, time.Duration(i%2)*time.Second)
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+}
+
+const (
+	people = 5
+	// shortestRound and longestRound are how long the sessions of a round are at work:
+	// so long that every fault may happen, and no longer than histories fit in memory.
+	shortestRound = 5 * time.Second
+	longestRound  = time.Minute
+	// databaseName is that of the site's.
+	databaseName = "torture"
+	// bound is how long an answer may take. The worst is a write that meets a primary
+	// which hangs: it may wait 5 s until the connection is closed, connectPatience for
+	// another that gets no answer, and 5 s for a COMMIT and for the capture of its ID
+	// each. The rest is for a machine that has other work.
+	bound = 25 * time.Second
+)
+
+// writeLimit is in nobody's way but that of who hurries.
+var writeLimit = Limit{Hits: 60, Per: 3 * time.Second}
+
+// Run runs rounds, one after the other, and returns what they have shown.
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
+	o.setDefaults()
+	r := &rig{Options: o}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.start(ctx); err != nil {
+		return nil, err
+	}
+	report := &Report{Options: o, Version: r.stack.Primary().Version(), begun: time.Now()}
+	for round := 0; ; round++ {
+		w, h, err := r.round(ctx, round)
+		if err != nil {
+			return nil, fmt.Errorf("round %d of seed %d: %w", round+1, o.Seed, err)
+		}
+		last := report.worked+h.Worked >= o.Duration && report.operations+w.count() >= o.Operations && round+1 >= len(o.Modes)
+		if err := r.finish(w, h, last); err != nil {
+			return nil, err
+		}
+		report.add(h, o.Progress)
+		fmt.Fprintf(o.Progress, "%4.0fs  round %d: %s\n", time.Since(report.begun).Seconds(), round+1, report)
+		if last {
+			return report, nil
+		}
+	}
+}
+
+// finish looks for the jobs of a round, and keeps its history.
+func (r *rig) finish(w *world, h *History, last bool) error {
+	patience := min(r.JobsWithin, jobsSoon)
+	if last {
+		patience = r.JobsWithin
+	}
+	r.awaitJobs(w, patience, last)
+	h.Ops = w.history()
+	return r.stopProcesses()
+}
+
+// round lets sessions work while faults happen, and then looks whether all is there.
+// The processes go on.
+func (r *rig) round(ctx context.Context, number int) (*world, *History, error) {
+	h := &History{Monotonic: r.Modes[number%len(r.Modes)], Limit: writeLimit}
+	if err := r.prepare(ctx); err != nil {
+		return nil, nil, err
+	}
+	site, err := r.startProcesses(ctx, h.Monotonic)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &world{site: site, begun: time.Now(), round: number + 1}
+	for i := range people {
+		p, err := w.signUp(w.number(i + 1))
+		if err != nil {
+			return nil, nil, err
+		}
+		w.people = append(w.people, p)
+	}
+	clients, err := w.newClients()
+	if err != nil {
+		return nil, nil, err
+	}
+	begun := w.now()
+	h.Faults, err = r.work(ctx, w, number, clients)
+	h.Worked = w.now() - begun
+	if err != nil {
+		return nil, nil, err
+	}
+	return w, h, r.settle(ctx, w, clients)
+}
+
+// newClients makes the sessions of a round: for each person a browser and two
+// programs, and some of nobody.
+func (w *world) newClients() ([]*client, error) {
+	var clients []*client
+	add := func(kind string, p *person) (*client, error) {
+		s := Session{ID: w.number(len(clients) + 1), Kind: kind, Marked: kind != unmarked && kind != attacker}
+		if p != nil {
+			s.User = p.id
+		}
+		c := w.newClient(s, p)
+		clients = append(clients, c)
+		if kind != marked && kind != unmarked && kind != attacker {
+			return c, nil
+		}
+		t, ok := c.makeToken(p)
+		if !ok {
+			return nil, fmt.Errorf("no token was made for session %s", s)
+		}
+		c.bearer, c.token = t.text, object("token", t.id)
+		return c, nil
+	}
+	var errs []error
+	for i, p := range w.people {
+		kinds := []string{browser, marked, unmarked}
+		if i == len(w.people)-1 {
+			kinds = []string{attacker}
+		}
+		for _, kind := range kinds {
+			_, err := add(kind, p)
+			errs = append(errs, err)
+		}
+	}
+	for _, kind := range []string{visitor, visitor, receiver, receiver} {
+		_, err := add(kind, nil)
+		errs = append(errs, err)
+	}
+	return clients, errors.Join(errs...)
+}
+
+// work returns the faults that happened.
+func (r *rig) work(ctx context.Context, w *world, round int, clients []*client) ([]Fault, error) {
+	ctx, stop := context.WithTimeout(ctx, r.Round)
+	defer stop()
+	var sessions sync.WaitGroup
+	for _, c := range clients {
+		p := newPlan(r.Seed, round, c.is.ID, c.is.Kind, len(w.people))
+		sessions.Go(func() { c.run(p, ctx.Done()) })
+	}
+	var mu sync.Mutex
+	var happened []Fault
+	note := func(f Fault) {
+		mu.Lock()
+		defer mu.Unlock()
+		happened = append(happened, f)
+	}
+	var faults errgroup.Group
+	calmer, cancel := context.WithTimeout(ctx, max(r.Round-noKills, r.Round/2))
+	defer cancel()
+	for i, t := range r.targets() {
+		ctx := ctx
+		if _, kills := t.target.(*process); kills {
+			ctx = calmer
+		}
+		s := newSchedule(r.Seed, round, i, t.deck, t.calm)
+		faults.Go(func() error {
+			err := disturb(ctx, w, s, t.target, note)
+			if err != nil {
+				stop()
+			}
+			return err
+		})
+	}
+	err := faults.Wait()
+	<-ctx.Done()
+	sessions.Wait()
+	return happened, err
+}

@@ -1,0 +1,104 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// settleLimit is how long servers and processes may take to be well again.
+const settleLimit = time.Minute
+
+// settle waits for all servers, looks whether idle sessions read replicas again, and
+// reads everything there is.
+func (r *rig) settle(ctx context.Context, w *world, clients []*client) error {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	if err := errors.Join(r.stack.WaitApplied(ctx), r.allReady(ctx)); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	var sessions sync.WaitGroup
+	for _, c := range clients {
+		sessions.Go(func() { c.rest(r.BackWithin) })
+	}
+	sessions.Wait()
+	reader := w.newClient(Session{ID: w.number(len(clients) + 1), Kind: "final reader"}, nil)
+	reader.final, reader.step.consistency = true, "strong"
+	for _, p := range w.people {
+		for _, id := range p.posts {
+			reader.fetchPost(id)
+			reader.fetchComments(id)
+		}
+		for _, t := range p.tokens {
+			owner := w.newClient(reader.is, p)
+			owner.final, owner.step.consistency = true, "strong"
+			owner.withToken(t).fetchSelf()
+		}
+	}
+	return nil
+}
+
+const (
+	// jobsWithin is how long after the last change its job may take. A job whose worker
+	// was killed is worked by another after two minutes, and is looked for twice a minute.
+	jobsWithin = 200 * time.Second
+	// jobsSoon is how long the others take. What takes longer has time until the end of
+	// the last round.
+	jobsSoon = 10 * time.Second
+	// noKills is how long before its end a round kills no more processes, so that few
+	// jobs have to be waited for that long.
+	noKills = 5 * time.Second
+)
+
+// awaitJobs returns once the summary of each post includes all of its changes, or
+// when there is no more patience.
+func (r *rig) awaitJobs(w *world, patience time.Duration, last bool) {
+	if patience < 0 {
+		return
+	}
+	reader := w.newClient(Session{ID: w.number(0), Kind: "final reader"}, nil)
+	reader.final = true
+	for _, p := range w.people {
+		r.waiting = append(r.waiting, p.posts...)
+	}
+	deadline := time.Now().Add(patience)
+	for len(r.waiting) > 0 {
+		late := time.Now().After(deadline)
+		r.waiting = slices.DeleteFunc(r.waiting, func(post int64) bool { return reader.seeSummary(post, late && last) })
+		if late {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// backWithin is how long after the last fault a session may read the primary: the
+// processes look at the servers twice a second, and a replica that came back has to
+// reach where the primary was by then.
+const backWithin = 15 * time.Second
+
+// rest reads until the session is back on a replica, and for so long at most.
+func (c *client) rest(limit time.Duration) {
+	c.step, c.given, c.n = step{}, nil, c.n+1
+	c.final = true
+	post := c.world.people[0].posts[0]
+	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+		c.idle = time.Now().After(deadline)
+		if c.is.Kind == browser || c.is.Kind == visitor {
+			c.seePost(post)
+		} else {
+			c.fetchPost(post)
+		}
+		if c.idle || c.last.onReplica() {
+			return
+		}
+	}
+}
+
+// onReplica reports whether nothing but a replica was read.
+func (o *Op) onReplica() bool {
+	return len(o.Servers) > 0 && !slices.ContainsFunc(o.Servers, func(s Server) bool { return !s.Replica })
+}
