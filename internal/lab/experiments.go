@@ -13,7 +13,9 @@ import (
 // Experiments returns all experiments, in the order to read them.
 func Experiments() []Experiment {
 	return []Experiment{
-		noRouting, markerOrder, rename, windowLength, wholeSeconds, stopped, otherVisitor, lastSeen, twoTabs, twoReplicas, monotonic, tokenAtOnce, userAtOnce, ownWriteByAPI, agentInDoubt,
+		noRouting, markerOrder, rename, windowLength, wholeSeconds, stopped, otherVisitor, lastSeen,
+		twoTabs, twoReplicas, monotonic,
+		tokenAtOnce, userAtOnce, ownWriteByAPI, agentInDoubt,
 		job, jobOwnQueue, jobOnPrimary, jobDelayed,
 		poisonedCache, outrunLimit,
 		syncReplication, spinner, pollReplica,

@@ -85,10 +85,14 @@ func wantOK(t *testing.T, result *lab.Result) {
 func TestEveryExperimentShowsItsBugAndItsCure(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		runner := newRunner(t, engine)
+		documented := transcriptsInDocs(t)
 		for _, e := range lab.Experiments() {
 			t.Run(e.Name, func(t *testing.T) {
 				result := run(t, runner, e)
 				wantOK(t, result)
+				if engine == "postgres" { // docs show what it shows there
+					wantDocumented(t, e.Name, transcript(t, result), documented)
+				}
 				if result.NotRun != e.NotOn(runner.Cluster.Engine()) || result.NotRun == "" && (shown(result.Broken) == 0 || shown(result.Fixed) == 0) {
 					t.Errorf("it shows too little:\n%s", transcript(t, result))
 				}
