@@ -120,7 +120,9 @@ func TestChangesAtOnceDoNotDeadlock(t *testing.T) {
 					func() error { return s.Posts.UpdateComment(ctx, editor, post, comment, "Better", web.Any) },
 					func() error { _, err := s.Posts.AddComment(ctx, post, author, "Another"); return err },
 					func() error { return s.Posts.DeleteComment(ctx, editor, post, comment, web.Any) },
-					func() error { return s.Posts.Update(ctx, editor, post, posts.Draft{Title: "Busy", Body: "Text"}, web.Any) },
+					func() error {
+						return s.Posts.Update(ctx, editor, post, posts.Draft{Title: "Busy", Body: "Text"}, web.Any)
+					},
 					func() error {
 						_, err := s.Posts.SaveSummary(ctx, posts.Summary{PostID: post, Title: "Busy", Changes: 1})
 						return err
