@@ -199,7 +199,7 @@ func (c *Cache) locked(ctx context.Context, keys []string, fn func(context.Conte
 		if l.generations, err = hold(ctx, tx, keys); err != nil {
 			return err
 		}
-		if l.entries, err = c.findEntries(ctx, tx, keys); err != nil {
+		if l.entries, err = c.findEntries(ctx, tx.Querier(), keys); err != nil {
 			return err
 		}
 		return fn(ctx, tx, l)

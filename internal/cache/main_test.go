@@ -126,7 +126,7 @@ func (p *process) increment(before ...func()) (n int64) {
 		if _, err = tx.ExecContext(ctx, `UPDATE numbers SET n = n + 1`); err != nil {
 			return err
 		}
-		if n, err = readNumber(ctx, tx); err != nil {
+		if n, err = readNumber(ctx, tx.Querier()); err != nil {
 			return err
 		}
 		if err := cache.Forget(ctx, tx, number); err != nil {

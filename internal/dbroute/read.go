@@ -9,10 +9,44 @@ import (
 
 // Querier reads from one connection. Placeholders are written ? on every
 // engine. It is valid only inside the function that received it.
-type Querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	// QueryRowContext's row must be scanned: that is what closes it.
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+//
+// It is no interface: through one, the arguments of every query would be allocated.
+type Querier struct{ h *handle }
+
+// handle is a connection outside a transaction, or a transaction.
+type handle struct {
+	conn     *sql.Conn
+	rebinder *rebinder
+	rows     []*sql.Rows
+	tx       *Tx
+}
+
+// QueryContext runs a query.
+func (q Querier) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if q.h.tx != nil {
+		return q.h.tx.QueryContext(ctx, query, args...)
+	}
+	rows, err := q.h.conn.QueryContext(ctx, q.h.rebinder.rebind(query), args...)
+	if err == nil {
+		q.h.rows = append(q.h.rows, rows)
+	}
+	return rows, err
+}
+
+// QueryRowContext runs a query for one row, which must be scanned: that is what
+// closes it.
+func (q Querier) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if q.h.tx != nil {
+		return q.h.tx.QueryRowContext(ctx, query, args...)
+	}
+	return q.h.conn.QueryRowContext(ctx, q.h.rebinder.rebind(query), args...)
+}
+
+// closeRows closes what fn left open: sql.Conn.Close would wait for it for ever.
+func (h *handle) closeRows() {
+	for _, rows := range h.rows {
+		rows.Close()
+	}
 }
 
 // Read runs fn on the server that the scope in ctx reads from. The name is what
@@ -77,7 +111,7 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 	}
 	h := handle{conn: conn, rebinder: &c.rebinder}
 	defer h.closeRows()
-	if err = fn(&h); err != nil && to.server.role == Replica && c.fault(err) != faultNone {
+	if err = fn(Querier{&h}); err != nil && to.server.role == Replica && c.fault(err) != faultNone {
 		return err // it runs again, and that run is the one to show
 	}
 	c.record(s, Access{
@@ -101,7 +135,7 @@ func (c *Cluster) hasOlder(s *server) bool {
 
 func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) error {
 	start := time.Now()
-	err := fn(open.tx)
+	err := fn(open.tx.Querier())
 	c.record(open.scope, Access{
 		Name: name, ServerID: c.primary.id(open.who), Role: Primary,
 		Reason: InTransaction, Start: start, Failed: err != nil,
@@ -110,30 +144,4 @@ func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) er
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	return nil
-}
-
-// handle is the Querier of a read outside a transaction.
-type handle struct {
-	conn     *sql.Conn
-	rebinder *rebinder
-	rows     []*sql.Rows
-}
-
-func (h *handle) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	rows, err := h.conn.QueryContext(ctx, h.rebinder.rebind(query), args...)
-	if err == nil {
-		h.rows = append(h.rows, rows)
-	}
-	return rows, err
-}
-
-func (h *handle) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return h.conn.QueryRowContext(ctx, h.rebinder.rebind(query), args...)
-}
-
-// closeRows closes what fn left open: sql.Conn.Close would wait for it for ever.
-func (h *handle) closeRows() {
-	for _, rows := range h.rows {
-		rows.Close()
-	}
 }

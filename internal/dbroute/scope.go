@@ -59,12 +59,26 @@ type target struct {
 
 type scopeKey struct{ c *Cluster }
 
+// scopeContext carries a scope: both are one allocation.
+type scopeContext struct {
+	context.Context
+	scope Scope
+}
+
+func (c *scopeContext) Value(key any) any {
+	if key, ok := key.(scopeKey); ok && key.c == c.scope.cluster {
+		return &c.scope
+	}
+	return c.Context.Value(key)
+}
+
 // NewScope returns a context that carries a new scope of this cluster. Scopes
 // of other clusters in ctx are left as they are.
 func (c *Cluster) NewScope(ctx context.Context) (context.Context, *Scope) {
-	s := &Scope{cluster: c}
+	carries := &scopeContext{Context: ctx, scope: Scope{cluster: c}}
+	s := &carries.scope
 	s.accesses = s.buf[:0]
-	return context.WithValue(ctx, scopeKey{c}, s), s
+	return carries, s
 }
 
 // Scope returns this cluster's scope in ctx, or nil.

@@ -70,6 +70,9 @@ func (t *Tx) InsertID(ctx context.Context, query string, args ...any) (int64, er
 	return id, err
 }
 
+// Querier returns the transaction for functions that only read.
+func (t *Tx) Querier() Querier { return Querier{&handle{tx: t}} }
+
 // SQL returns the transaction for libraries that take one, such as River's
 // InsertTx. Write commits it; nobody else may. Statements run through it need
 // the engine's own placeholders.
