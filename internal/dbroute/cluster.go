@@ -3,6 +3,7 @@ package dbroute
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,10 @@ type Config struct {
 	// not empty, RouteByCommit sends whoever has written to the primary for good,
 	// and RouteByWindow is what to use; lag is not known, and so not limited.
 	NoCommitIDs string
+	// WrapConnector, if not nil, is put around what connects each pool, for tracing
+	// or counting; address is the server's host and port. Its connections must
+	// implement what the driver's own do.
+	WrapConnector func(role Role, address string, inner driver.Connector) driver.Connector
 	// Logger gets what a request cannot report by itself. slog.Default() if nil.
 	Logger *slog.Logger
 }

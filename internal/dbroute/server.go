@@ -57,6 +57,9 @@ func (c *Cluster) openPool(s *server, rawURL string, readOnly bool, size int) (*
 	if err != nil {
 		return nil, err
 	}
+	if wrap := c.cfg.WrapConnector; wrap != nil {
+		inner = wrap(s.role, s.address, inner)
+	}
 	db := sql.OpenDB(&connector{Connector: inner, engine: c.engine, server: s})
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
