@@ -40,6 +40,13 @@ test: ## Run all tests on real servers, with the race detector
 	@scripts/install $(sort $(all) $(queue)) compiler ps browser axe
 	TEST_ENGINES="$(all)" TEST_BROWSER=required go test -race ./...
 
+.PHONY: bench
+bench: ## Measure what routing costs and what it spares, into docs/bench
+	@scripts/install $(filter-out postgres19,$(all))
+	@go build -o bin/app ./cmd/app
+	@go -C bench build -o ../bin/bench .
+	@exec bin/bench $(ARGS)
+
 # IMAGE_BUILDER may name a program that makes the images which docker-compose.yml names
 # by themselves, where no registry can be reached.
 .PHONY: compose-test

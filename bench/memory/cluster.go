@@ -1,0 +1,48 @@
+package memory
+
+import (
+	"cmp"
+	"database/sql/driver"
+	"fmt"
+	"log/slog"
+
+	"freshread/internal/dbroute"
+)
+
+// Cluster is a cluster of package dbroute whose servers are in memory.
+type Cluster struct {
+	*dbroute.Cluster
+	Primary  *Server
+	Replicas []*Server
+}
+
+// positions are what the servers of an engine have reached unless told otherwise.
+var positions = map[dbroute.Engine]string{
+	dbroute.PostgreSQL: "F/0",
+	dbroute.MySQL:      "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-1000000",
+}
+
+// Open opens a cluster of one primary and some replicas at a position, or at some
+// position if that is empty.
+func Open(engine dbroute.Engine, replicas int, position string) (*Cluster, error) {
+	position = cmp.Or(position, positions[engine])
+	c := &Cluster{Primary: &Server{Engine: engine, Role: dbroute.Primary, ID: 1, Position: position}}
+	servers := map[string]*Server{"memory:1": c.Primary}
+	cfg := dbroute.Config{
+		Name: "memory", Primary: string(engine) + "://memory:1/", Logger: slog.New(slog.DiscardHandler),
+		WrapConnector: func(_ dbroute.Role, address string, _ driver.Connector) driver.Connector {
+			return servers[address].Connector()
+		},
+	}
+	for id := 2; id <= replicas+1; id++ {
+		s := &Server{Engine: engine, Role: dbroute.Replica, ID: id, Position: position}
+		address := fmt.Sprintf("memory:%d", id)
+		c.Replicas, servers[address] = append(c.Replicas, s), s
+		cfg.Replicas = append(cfg.Replicas, string(engine)+"://"+address+"/")
+	}
+	var err error
+	if c.Cluster, err = dbroute.Open(cfg); err != nil {
+		return nil, fmt.Errorf("open cluster in memory: %w", err)
+	}
+	return c, nil
+}
