@@ -17,14 +17,18 @@ import (
 	"time"
 
 	"freshread/bench/measure"
+	"freshread/bench/page"
 	"freshread/bench/report"
 	"freshread/bench/routing"
+	"freshread/bench/stale"
 )
 
 // measurements are all there are, in the order of the report.
 func measurements() []measure.Measurement {
 	return []measure.Measurement{
 		routing.Measurement(),
+		page.Measurement(),
+		stale.Measurement(),
 	}
 }
 
