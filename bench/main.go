@@ -19,8 +19,10 @@ import (
 	"freshread/bench/measure"
 	"freshread/bench/page"
 	"freshread/bench/report"
+	"freshread/bench/roundtrips"
 	"freshread/bench/routing"
 	"freshread/bench/stale"
+	"freshread/bench/writes"
 )
 
 // measurements are all there are, in the order of the report.
@@ -28,7 +30,9 @@ func measurements() []measure.Measurement {
 	return []measure.Measurement{
 		routing.Measurement(),
 		page.Measurement(),
+		roundtrips.Measurement(),
 		stale.Measurement(),
+		writes.Measurement(),
 	}
 }
 

@@ -48,8 +48,9 @@ func Prepare(ctx context.Context, s *servers.Servers) error {
 }
 
 // New returns a site on prepared servers as it runs in production: nothing but the pages,
-// and a line in the log for each request. It is closed with the servers.
-func New(ctx context.Context, s *servers.Servers, cfg dbroute.Config) (*App, error) {
+// and a line in the log for each request. change may change that. It is closed with the
+// servers.
+func New(ctx context.Context, s *servers.Servers, cfg dbroute.Config, change ...func(*site.Config)) (*App, error) {
 	cluster, err := s.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -59,11 +60,15 @@ func New(ctx context.Context, s *servers.Servers, cfg dbroute.Config) (*App, err
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	s.OnClose(cached.Close)
-	handler, err := site.New(site.Config{
+	siteCfg := site.Config{
 		Cluster: cluster, Cache: cached, SessionKeys: [][]byte{[]byte(rand.Text() + rand.Text())[:32]},
 		Log:          slog.New(web.LogHandler(slog.NewTextHandler(io.Discard, nil))),
 		PasswordCost: cheap, Limits: site.SameLimits(hardlyAny),
-	})
+	}
+	for _, f := range change {
+		f(&siteCfg)
+	}
+	handler, err := site.New(siteCfg)
 	if err != nil {
 		return nil, err
 	}

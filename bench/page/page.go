@@ -65,7 +65,7 @@ func serve(ctx context.Context, s *servers.Servers) (*pair, error) {
 	if err := s.Watch(ctx, site.Cluster); err != nil {
 		return nil, err
 	}
-	_, replica, err := s.DBs(site.Cluster.Config().MaxOpenConns)
+	_, replica, err := s.DBs(cfg)
 	if err != nil {
 		return nil, err
 	}

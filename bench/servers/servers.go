@@ -126,10 +126,9 @@ func allUp(cluster *dbroute.Cluster) bool {
 	return true
 }
 
-// DBs opens the primary and the first replica by database/sql alone, with the drivers as
-// package dbroute sets them up, and pools of one size.
-func (s *Servers) DBs(size int) (primary, replica *sql.DB, err error) {
-	cfg := s.Config()
+// DBs opens the primary and a replica of a cluster by database/sql alone, with the drivers
+// as package dbroute sets them up, and pools of the same size.
+func (s *Servers) DBs(cfg dbroute.Config) (primary, replica *sql.DB, err error) {
 	connectors := map[dbroute.Role]driver.Connector{}
 	cfg.WrapConnector = func(role dbroute.Role, _ string, inner driver.Connector) driver.Connector {
 		connectors[role] = inner // the last of the primary's is the one that writes
@@ -142,6 +141,7 @@ func (s *Servers) DBs(size int) (primary, replica *sql.DB, err error) {
 	if err := cluster.Close(); err != nil {
 		return nil, nil, err
 	}
+	size := cluster.Config().MaxOpenConns
 	return s.pool(connectors[dbroute.Primary], size), s.pool(connectors[dbroute.Replica], size), nil
 }
 
@@ -155,7 +155,7 @@ func (s *Servers) pool(c driver.Connector, size int) *sql.DB {
 
 // Exec runs statements on the primary and returns once the replicas have applied them.
 func (s *Servers) Exec(ctx context.Context, statements ...string) error {
-	primary, _, err := s.DBs(1)
+	primary, _, err := s.DBs(s.Config())
 	if err != nil {
 		return err
 	}

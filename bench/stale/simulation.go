@@ -44,7 +44,7 @@ func newSite(ctx context.Context, s *servers.Servers) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, replica, err := s.DBs(10)
+	_, replica, err := s.DBs(s.Config())
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func strategies(ctx context.Context, s *servers.Servers) ([]strategy, error) {
 	if err := s.Watch(ctx, cluster); err != nil {
 		return nil, err
 	}
-	primary, replica, err := s.DBs(10)
+	primary, replica, err := s.DBs(s.Config())
 	if err != nil {
 		return nil, err
 	}
