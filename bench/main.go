@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"freshread/bench/growth"
 	"freshread/bench/measure"
 	"freshread/bench/page"
 	"freshread/bench/report"
@@ -33,6 +34,7 @@ func measurements() []measure.Measurement {
 		roundtrips.Measurement(),
 		stale.Measurement(),
 		writes.Measurement(),
+		growth.Measurement(),
 	}
 }
 

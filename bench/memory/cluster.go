@@ -2,9 +2,12 @@ package memory
 
 import (
 	"cmp"
+	"context"
 	"database/sql/driver"
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	"freshread/internal/dbroute"
 )
@@ -29,7 +32,7 @@ func Open(engine dbroute.Engine, replicas int, position string) (*Cluster, error
 	c := &Cluster{Primary: &Server{Engine: engine, Role: dbroute.Primary, ID: 1, Position: position}}
 	servers := map[string]*Server{"memory:1": c.Primary}
 	cfg := dbroute.Config{
-		Name: "memory", Primary: string(engine) + "://memory:1/", Logger: slog.New(slog.DiscardHandler),
+		Name: "memory", HealthInterval: 5 * time.Millisecond, Primary: string(engine) + "://memory:1/", Logger: slog.New(slog.DiscardHandler),
 		WrapConnector: func(_ dbroute.Role, address string, _ driver.Connector) driver.Connector {
 			return servers[address].Connector()
 		},
@@ -45,4 +48,31 @@ func Open(engine dbroute.Engine, replicas int, position string) (*Cluster, error
 		return nil, fmt.Errorf("open cluster in memory: %w", err)
 	}
 	return c, nil
+}
+
+// Settle watches the servers until all replicas are up, and then no longer: what they have
+// reached is known from then on, and nothing runs besides what is measured.
+func (c *Cluster) Settle(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { c.Watch(ctx) })
+	defer watching.Wait()
+	defer stop()
+	for !c.settled() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) settled() bool {
+	for _, s := range c.Status() {
+		if s.State != dbroute.Up || s.Position.IsZero() {
+			return false
+		}
+	}
+	return true
 }
