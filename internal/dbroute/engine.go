@@ -47,6 +47,10 @@ type engine interface {
 	// covers reports whether a server that has reached a has reached b too.
 	covers(a, b CommitID) bool
 
+	// parsed takes apart what covers would have to each time. Of a malformed commit
+	// ID it makes one that covers nothing.
+	parsed(id CommitID) parsedID
+
 	// reached asks the replica at the other end of conn.
 	reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, error)
 

@@ -74,9 +74,28 @@ func (g gtidIDs[P]) merge(a, b CommitID) (CommitID, error) {
 	return g.commitID(va), nil
 }
 
-func (g gtidIDs[P]) covers(a, b CommitID) bool {
-	va, vb, err := g.both(a, b)
-	return err == nil && va.covers(vb)
+func (g gtidIDs[P]) covers(a, b CommitID) bool { return g.parsed(a).covers(b) }
+
+func (g gtidIDs[P]) parsed(id CommitID) parsedID {
+	value, err := g.value(id)
+	return parsedGTIDs[P]{g, value, err == nil}
+}
+
+// parsedGTIDs is a commit ID of GTIDs, taken apart.
+type parsedGTIDs[P gtidValue[P]] struct {
+	gtidIDs[P]
+	value P
+	ok    bool
+}
+
+func (p parsedGTIDs[P]) covers(id CommitID) bool {
+	other, err := p.gtidIDs.value(id)
+	return err == nil && p.ok && p.value.covers(other)
+}
+
+func (p parsedGTIDs[P]) isPast(other parsedID) bool {
+	o, ok := other.(parsedGTIDs[P])
+	return ok && p.ok && o.ok && p.value.covers(o.value)
 }
 
 func (g gtidIDs[P]) distance(a, b CommitID) int64 {

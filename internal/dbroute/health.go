@@ -25,7 +25,7 @@ type health struct {
 	retryAt time.Time // unwatched only
 	found   time.Time // when it began to answer
 	joinAt  CommitID  // what it has to reach to be up; zero until the primary has said
-	applied CommitID  // at the last poll
+	applied progress  // at the last poll
 	lag     time.Duration
 	behind  int64 // in the engine's unit
 	worst   time.Duration
@@ -166,7 +166,7 @@ func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
 	is := p.health.state
 	if is == Up {
 		p.health.found = now
-		p.health.applied = position
+		p.health.applied = progressTo(c.engine, position)
 	}
 	hangs := is == Down && !p.health.found.IsZero() && now.Sub(p.health.found) > hangLimit
 	p.mu.Unlock()
@@ -201,12 +201,12 @@ func (c *Cluster) pollReplica(ctx context.Context, r *server, primary sample) {
 	defer r.mu.Unlock()
 	h := &r.health
 	if !applied.IsZero() {
-		h.applied = applied // else the last one stands: it receives from nobody
+		h.applied = progressTo(c.engine, applied) // else the last one stands: it receives from nobody
 	}
 	now := time.Now()
-	h.noteLag(now, c.history.lag(now, c.engine, h.applied))
-	if !primary.id.IsZero() && !h.applied.IsZero() {
-		h.behind = c.engine.distance(primary.id, h.applied)
+	h.noteLag(now, c.history.lag(now, h.applied))
+	if !primary.id.IsZero() && !h.applied.isZero() {
+		h.behind = c.engine.distance(primary.id, h.applied.id)
 	}
 	was := h.state
 	if c.cfg.NoCommitIDs != "" {
@@ -285,11 +285,11 @@ func (h *history) add(e engine, at time.Time, id CommitID) {
 	h.samples = append(h.samples, sample{at, id})
 }
 
-func (h *history) lag(now time.Time, e engine, applied CommitID) time.Duration {
+func (h *history) lag(now time.Time, applied progress) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lag := time.Duration(0)
-	for i := len(h.samples) - 1; i >= 0 && !e.covers(applied, h.samples[i].id); i-- {
+	for i := len(h.samples) - 1; i >= 0 && !applied.covers(h.samples[i].id); i-- {
 		lag = now.Sub(h.samples[i].at)
 	}
 	return lag
@@ -345,7 +345,7 @@ func (s *server) status() ServerStatus {
 	}
 	return ServerStatus{
 		ID: s.id(s.identity), Role: s.role, Address: s.address, State: state, Cause: cause,
-		Lag: h.lag, Behind: h.behind, Position: h.applied,
+		Lag: h.lag, Behind: h.behind, Position: h.applied.id,
 		WorstLag: h.worst, Lags: slices.Clone(h.lags),
 	}
 }

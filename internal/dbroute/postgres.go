@@ -162,9 +162,14 @@ func (postgres) merge(a, b CommitID) (CommitID, error) {
 	return a, nil
 }
 
-func (postgres) covers(a, b CommitID) bool {
-	pa, pb, err := parseBoth(a, b)
-	return err == nil && pa.timeline == pb.timeline && pa.lsn >= pb.lsn
+func (e postgres) covers(a, b CommitID) bool { return e.parsed(a).covers(b) }
+
+func (postgres) parsed(id CommitID) parsedID {
+	p, err := parseWALPosition(id.text)
+	if err != nil {
+		return walPosition{} // there is no timeline 0
+	}
+	return p
 }
 
 // reached compares timelines too: after a failover that lost commits, the same
@@ -298,6 +303,20 @@ func (postgres) endsTransaction(error) bool { return false }
 type walPosition struct {
 	timeline uint32
 	lsn      uint64
+}
+
+func (p walPosition) covers(id CommitID) bool {
+	other, err := parseWALPosition(id.text)
+	return err == nil && p.reaches(other)
+}
+
+func (p walPosition) isPast(other parsedID) bool {
+	o, ok := other.(walPosition)
+	return ok && p.reaches(o)
+}
+
+func (p walPosition) reaches(other walPosition) bool {
+	return p.timeline != 0 && p.timeline == other.timeline && p.lsn >= other.lsn
 }
 
 func (p walPosition) commitID() CommitID {

@@ -141,12 +141,12 @@ func TestLagIsTheAgeOfTheOldestPositionNotReached(t *testing.T) {
 		"postgres:1:0/18": 3 * time.Second, // 0/20 at 1
 		"postgres:1:0/1":  4 * time.Second,
 	} {
-		if got := h.lag(at(4), e, CommitID{text}); got != want {
+		if got := h.lag(at(4), progressTo(e, CommitID{text})); got != want {
 			t.Errorf("lag at %s is %v, want %v", text, got, want)
 		}
 	}
 	h.add(e, at(5), CommitID{"postgres:2:0/30"}) // a failover
-	if got := h.lag(at(6), e, CommitID{"postgres:2:0/28"}); got != time.Second {
+	if got := h.lag(at(6), progressTo(e, CommitID{"postgres:2:0/28"})); got != time.Second {
 		t.Errorf("lag after a failover is %v", got)
 	}
 }

@@ -226,7 +226,7 @@ func (c *Cluster) reachedEverywhere(id CommitID) bool {
 		return false
 	}
 	for _, r := range c.replicas {
-		if !r.knownToHave(c.engine, id) {
+		if !r.knownToHave(id) {
 			return false
 		}
 	}

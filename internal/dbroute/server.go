@@ -26,7 +26,7 @@ type server struct {
 
 	mu       sync.Mutex
 	identity identity // what the newest connection found
-	known    CommitID // the furthest that instance is known to have reached
+	known    progress // the furthest that instance is known to have reached
 	health   health
 }
 
@@ -124,7 +124,7 @@ func (s *server) opened(who identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.identity.instance != who.instance {
-		s.known = CommitID{}
+		s.known = progress{}
 		if s.identity.instance != "" {
 			s.health.replaced(time.Now())
 		}
@@ -134,14 +134,10 @@ func (s *server) opened(who identity) {
 
 // knownToHave answers from memory. A false answer means only that the server
 // must be asked.
-func (s *server) knownToHave(e engine, id CommitID) bool {
+func (s *server) knownToHave(id CommitID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.knows(e, id)
-}
-
-func (s *server) knows(e engine, id CommitID) bool {
-	return !s.known.IsZero() && e.covers(s.known, id)
+	return s.known.covers(id)
 }
 
 // read is a read of this server as it is at this moment. If it turns out to be
@@ -153,10 +149,10 @@ func (s *server) read(why Reason) (_ target, usable bool) {
 }
 
 // readIfKnown is read if this very instance is known to have reached id.
-func (s *server) readIfKnown(e engine, id CommitID) (_ target, known bool) {
+func (s *server) readIfKnown(id CommitID) (_ target, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return target{server: s, instance: s.identity.instance, reason: CommitReached}, s.knows(e, id)
+	return target{server: s, instance: s.identity.instance, reason: CommitReached}, s.known.covers(id)
 }
 
 // remember keeps one position per server however many are asked about: what
@@ -164,17 +160,15 @@ func (s *server) readIfKnown(e engine, id CommitID) (_ target, known bool) {
 func (s *server) remember(e engine, instance string, id CommitID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.identity.instance != instance:
-	case s.known.IsZero():
-		s.known = id
-	case !e.covers(s.known, id):
-		merged, err := e.merge(s.known, id)
-		if err != nil {
-			merged = id // a failover came between: the newer timeline is what counts
-		}
-		s.known = merged
+	if s.identity.instance != instance || s.known.covers(id) {
+		return
 	}
+	if !s.known.isZero() {
+		if merged, err := e.merge(s.known.id, id); err == nil {
+			id = merged
+		} // else a failover came between: the newer timeline is what counts
+	}
+	s.known = progressTo(e, id)
 }
 
 // roundRobin spreads the scopes that prefer no replica.

@@ -171,14 +171,14 @@ func (s *Scope) choose(ctx context.Context) target {
 	case s.need.IsZero():
 		return c.orPrimary(own.read(s.replica))
 	}
-	if to, known := own.readIfKnown(c.engine, s.need); known {
+	if to, known := own.readIfKnown(s.need); known {
 		return to
 	}
 	// At most two are asked: the session's own, and the one that has got furthest.
 	asked := c.ask(ctx, own, s.need)
 	if asked.reach == notReached {
 		if other := c.furthest(own); other != nil {
-			if to, known := other.readIfKnown(c.engine, s.need); known {
+			if to, known := other.readIfKnown(s.need); known {
 				return to
 			}
 			asked = c.ask(ctx, other, s.need)
@@ -208,8 +208,8 @@ func (c *Cluster) lost(m Marker) bool {
 	p := c.primary
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !m.Written.IsZero() && !p.health.applied.IsZero() && p.health.found.Sub(m.Written) > lostAfter &&
-		!c.engine.covers(p.health.applied, m.Commit)
+	return !m.Written.IsZero() && !p.health.applied.isZero() && p.health.found.Sub(m.Written) > lostAfter &&
+		!p.health.applied.covers(m.Commit)
 }
 
 func (c *Cluster) orPrimary(to target, usable bool) target {
@@ -240,7 +240,7 @@ func (s *Scope) ownReplica() *server {
 // than the one that has been asked already; nil if there is none.
 func (c *Cluster) furthest(asked *server) *server {
 	var best *server
-	var bestKnown CommitID
+	var bestKnown progress
 	for _, r := range c.replicas {
 		if r == asked || !r.usable() {
 			continue
@@ -248,7 +248,7 @@ func (c *Cluster) furthest(asked *server) *server {
 		r.mu.Lock()
 		known := r.known
 		r.mu.Unlock()
-		if best == nil || !known.IsZero() && (bestKnown.IsZero() || c.engine.covers(known, bestKnown)) {
+		if best == nil || known.isPast(bestKnown) {
 			best, bestKnown = r, known
 		}
 	}

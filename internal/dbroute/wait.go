@@ -159,8 +159,9 @@ func (l *waiters) first() (_ CommitID, fresh bool) {
 func (l *waiters) tell(e engine, applied CommitID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	reached := progressTo(e, applied)
 	for _, w := range l.list {
-		if w.id.IsZero() || err == nil && (applied.IsZero() || !e.covers(applied, w.id)) {
+		if w.id.IsZero() || err == nil && !reached.covers(w.id) {
 			continue
 		}
 		w.id, w.err = CommitID{}, err
