@@ -42,7 +42,7 @@ test: ## Run all tests on real servers, with the race detector
 
 .PHONY: bench
 bench: ## Measure what routing costs and what it spares, into docs/bench
-	@scripts/install $(filter-out postgres19,$(all))
+	@scripts/install postgres mysql mariadb
 	@go build -o bin/app ./cmd/app
 	@go -C bench build -o ../bin/bench .
 	@exec bin/bench $(ARGS)

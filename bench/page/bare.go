@@ -44,6 +44,9 @@ type postPage struct {
 	Comments []posts.Comment
 	Unread   bool
 	Earlier  int64
+	Summary  posts.Summary
+	Pending  bool
+	Trouble  string
 	Form     form
 }
 
@@ -64,6 +67,9 @@ func (b *bare) show(c echo.Context) error {
 		return err
 	}
 	if page.Comments, err = b.comments(c, id); err != nil {
+		return err
+	}
+	if err = b.summarize(c, page); err != nil {
 		return err
 	}
 	page.Title = page.Post.Title
@@ -103,4 +109,20 @@ func (b *bare) comments(c echo.Context, id int64) (list []posts.Comment, err err
 	}
 	slices.Reverse(list)
 	return list, rows.Err()
+}
+
+func (b *bare) summarize(c echo.Context, page *postPage) error {
+	sum := &page.Summary
+	sum.PostID = page.Post.ID
+	var changes int64
+	var madeAt sql.NullTime
+	err := b.db.QueryRowContext(c.Request().Context(), `
+		SELECT p.changes, coalesce(s.title, ''), coalesce(s.comments, 0), coalesce(s.words, 0), coalesce(s.minutes, 0),
+		       coalesce(s.changes, 0), s.made_at
+		  FROM posts p LEFT JOIN post_summaries s ON s.post_id = p.id
+		 WHERE p.id = $1`, sum.PostID).
+		Scan(&changes, &sum.Title, &sum.Comments, &sum.Words, &sum.Minutes, &sum.Changes, &madeAt)
+	sum.MadeAt = madeAt.Time
+	page.Pending = sum.Changes < changes
+	return err
 }

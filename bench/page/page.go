@@ -99,7 +99,7 @@ func section(results []trial.Result) report.Section {
 		Name:  "page",
 		Title: "A page",
 		Question: fmt.Sprintf("What part of its throughput does an anonymous `GET %s` keep, through everything that the site is: log line, security headers, scope, strategy, markers? "+
-			"Beside it is a bare echo handler with the same two statements and the same template, which sends the same bytes. "+
+			"Beside it is a bare echo handler with the same statements and the same template, which sends the same bytes. "+
 			"%d clients ask both over HTTP on this machine, which also runs the database.", path, clients),
 		Targets: []report.Target{{
 			Want: fmt.Sprintf("at least %.2f of the throughput of bare echo", minRatio),
