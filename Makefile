@@ -39,6 +39,7 @@ torture: ## Let servers fail under many sessions, on each engine, and check what
 test: ## Run all tests on real servers, with the race detector
 	@scripts/install $(sort $(all) $(queue)) compiler ps browser axe
 	TEST_ENGINES="$(all)" TEST_BROWSER=required go test -race ./...
+	TEST_ENGINES="$(all)" go -C bench test ./...
 
 .PHONY: bench
 bench: ## Measure what routing costs and what it spares, into docs/bench

@@ -47,75 +47,94 @@ func main() {
 	}
 }
 
+// command is what the program was called with.
+type command struct {
+	measurements []measure.Measurement
+	options      measure.Options
+	dir          string // of the report
+}
+
+// run measures, and saves each section at once: a later one may fail.
 func run(ctx context.Context, args []string, out io.Writer) error {
-	all := measurements()
-	names := make([]string, len(all))
-	for i, m := range all {
-		names[i] = m.Name
-	}
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "usage: bench [flags] [measurement]...\nmeasurements: %s\n", strings.Join(names, ", "))
-		flags.PrintDefaults()
-	}
-	var o measure.Options
-	dir := flags.String("out", "docs/bench", "folder of the report")
-	flags.BoolVar(&o.Quick, "quick", false, "only see that everything works; the figures mean nothing, and go to a temporary folder")
-	flags.StringVar(&o.App, "app", "bin/app", "the program whose processes are measured")
-	flags.StringVar(&o.Dir, "data", "", "folder for the servers' files (default: a temporary one)")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	o.Log = slog.New(slog.NewTextHandler(out, nil))
-	for _, name := range flags.Args() {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("no measurement %q; there are %s", name, strings.Join(names, ", "))
-		}
-	}
-	if o.Quick {
-		temporary, err := os.MkdirTemp("", "freshread-bench-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(temporary)
-		*dir = temporary
-	}
-	book, err := report.Open(*dir, names)
+	c, err := parse(args, out)
 	if err != nil {
 		return err
 	}
-	for _, m := range all {
-		if flags.NArg() > 0 && !slices.Contains(flags.Args(), m.Name) {
-			continue
+	if c.options.Quick {
+		if c.dir, err = os.MkdirTemp("", "freshread-bench-"); err != nil {
+			return err
 		}
-		if err := one(ctx, m, o, book, out); err != nil {
+		defer os.RemoveAll(c.dir)
+	}
+	book, err := report.Open(c.dir, names(measurements()))
+	if err != nil {
+		return err
+	}
+	for _, m := range c.measurements {
+		fmt.Fprintln(out, m.Name)
+		start := time.Now()
+		s, err := m.Run(ctx, c.options)
+		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
+		servers := s.Machine.Servers
+		s.Machine = report.ThisMachine()
+		s.Machine.Servers = servers
+		if err := book.Put(s); err != nil {
+			return err
+		}
+		tell(out, s, c.options.Quick)
+		fmt.Fprintf(out, "  took %v\n", time.Since(start).Round(100*time.Millisecond))
 	}
 	return nil
 }
 
-// one makes a measurement and saves it at once: a later one may fail.
-func one(ctx context.Context, m measure.Measurement, o measure.Options, book *report.Book, out io.Writer) error {
-	start := time.Now()
-	fmt.Fprintf(out, "%s\n", m.Name)
-	s, err := m.Run(ctx, o)
-	if err != nil {
-		return err
+func parse(args []string, out io.Writer) (command, error) {
+	all := measurements()
+	c := command{options: measure.Options{Log: slog.New(slog.NewTextHandler(out, nil))}}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "usage: bench [flags] [measurement]...\nmeasurements: %s\n", strings.Join(names(all), ", "))
+		flags.PrintDefaults()
 	}
-	servers := s.Machine.Servers
-	s.Machine = report.ThisMachine()
-	s.Machine.Servers = servers
-	if err := book.Put(s); err != nil {
-		return err
+	flags.StringVar(&c.dir, "out", "docs/bench", "folder of the report")
+	flags.BoolVar(&c.options.Quick, "quick", false, "only see that everything works: the figures mean nothing, and are not saved")
+	flags.StringVar(&c.options.App, "app", "bin/app", "the program whose processes are measured")
+	flags.StringVar(&c.options.Dir, "data", "", "folder for the servers' files (default: a temporary one)")
+	if err := flags.Parse(args); err != nil {
+		return command{}, err
 	}
-	for _, t := range s.Targets {
-		met := "met"
-		if !t.Met {
-			met = "NOT MET"
+	for _, name := range flags.Args() {
+		if !slices.Contains(names(all), name) {
+			return command{}, fmt.Errorf("no measurement %q; there are %s", name, strings.Join(names(all), ", "))
 		}
-		fmt.Fprintf(out, "  %s: %s: %s\n", t.Want, t.Got, met)
 	}
-	fmt.Fprintf(out, "  took %v\n", time.Since(start).Round(100*time.Millisecond))
-	return nil
+	for _, m := range all {
+		if flags.NArg() == 0 || slices.Contains(flags.Args(), m.Name) {
+			c.measurements = append(c.measurements, m)
+		}
+	}
+	return c, nil
+}
+
+func names(all []measure.Measurement) []string {
+	list := make([]string, len(all))
+	for i, m := range all {
+		list[i] = m.Name
+	}
+	return list
+}
+
+// tell prints what came out.
+func tell(out io.Writer, s report.Section, quick bool) {
+	for _, t := range s.Targets {
+		verdict := ": met"
+		switch {
+		case quick:
+			verdict = ""
+		case !t.Met:
+			verdict = ": NOT MET"
+		}
+		fmt.Fprintf(out, "  %s: %s%s\n", t.Want, t.Got, verdict)
+	}
 }

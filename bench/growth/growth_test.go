@@ -23,7 +23,7 @@ func TestAtMostTwoReplicasAreAsked(t *testing.T) {
 }
 
 func TestNothingIsKeptForASession(t *testing.T) {
-	if kept, err := keptFor(t.Context(), 100_000); err != nil || kept >= leastKept {
+	if kept, err := keptFor(t.Context(), 20_000); err != nil || kept >= leastKept {
 		t.Errorf("%.1f bytes each, %v", kept, err)
 	}
 }

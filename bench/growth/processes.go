@@ -30,7 +30,7 @@ type load struct {
 }
 
 func processes(ctx context.Context, o measure.Options, s *report.Section) (err error) {
-	steps := []int{1, 2, 4}
+	steps := measure.Either(o, []int{1, 2, 4}, []int{1, 2})
 	on, err := servers.Start(ctx, o, "postgres", 1, nil)
 	if err != nil {
 		return err

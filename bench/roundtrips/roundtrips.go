@@ -93,10 +93,7 @@ func section(all []counts, servers []string) report.Section {
 		},
 	}
 	table := report.Table{Columns: []string{"Request", "Own statements"}}
-	for _, name := range servers {
-		table.Columns = append(table.Columns, name)
-	}
-	table.Columns = append(table.Columns, "Guard", "Marker")
+	table.Columns = append(append(table.Columns, servers...), "Guard", "Marker")
 	bars := chart.Bars{Title: "Round trips of a page beyond its own statements", Description: "Guard and marker together, the most of all engines:"}
 	var group chart.Group
 	for _, r := range rows() {
