@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -52,6 +53,7 @@ type command struct {
 	measurements []measure.Measurement
 	options      measure.Options
 	dir          string // of the report
+	profile      string // file for a CPU profile; none if empty
 }
 
 // run measures, and saves each section at once: a later one may fail.
@@ -66,6 +68,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		defer os.RemoveAll(c.dir)
 	}
+	stopProfile, err := startProfile(c.profile)
+	if err != nil {
+		return err
+	}
+	defer stopProfile()
 	book, err := report.Open(c.dir, names(measurements()))
 	if err != nil {
 		return err
@@ -101,6 +108,7 @@ func parse(args []string, out io.Writer) (command, error) {
 	flags.BoolVar(&c.options.Quick, "quick", false, "only see that everything works: the figures mean nothing, and are not saved")
 	flags.StringVar(&c.options.App, "app", "bin/app", "the program whose processes are measured")
 	flags.StringVar(&c.options.Dir, "data", "", "folder for the servers' files (default: a temporary one)")
+	flags.StringVar(&c.profile, "profile", "", "file for a CPU profile of what is measured, for go tool pprof")
 	if err := flags.Parse(args); err != nil {
 		return command{}, err
 	}
@@ -123,6 +131,21 @@ func names(all []measure.Measurement) []string {
 		list[i] = m.Name
 	}
 	return list
+}
+
+// startProfile profiles this process until it is told to stop.
+func startProfile(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, nil
 }
 
 // tell prints what came out.

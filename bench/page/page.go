@@ -39,7 +39,7 @@ func run(ctx context.Context, o measure.Options) (made report.Section, err error
 	if err := both.same(ctx); err != nil {
 		return report.Section{}, err
 	}
-	results, err := trial.Compare(ctx, o.Plan(31, 400*time.Millisecond),
+	results, err := trial.Compare(ctx, o.Plan(81, 100*time.Millisecond),
 		trial.Variant{Name: "bare echo", Run: both.bare.gets},
 		trial.Variant{Name: "the site", Run: both.site.gets})
 	if err != nil {
