@@ -37,6 +37,11 @@ func (b Bars) SVG() string {
 	c := open(b.height(), b.Title, b.Description)
 	scale := float64(width-labelWidth-textWidth) / b.longest()
 	y := float64(barsTop)
+	if b.Mark != 0 { // first, so that it is behind the bars and their text
+		x, bottom := labelWidth+b.Mark*scale, float64(b.height()-24)
+		c.line(x, barsTop-6, x, bottom, "mark")
+		c.text(x, bottom+14, "small", "middle", b.MarkText)
+	}
 	for _, g := range b.Groups {
 		if g.Name != "" {
 			c.text(0, y+14, "small", "start", g.Name)
@@ -50,11 +55,6 @@ func (b Bars) SVG() string {
 			y += barStep
 		}
 		y += 8
-	}
-	if b.Mark != 0 {
-		x := labelWidth + b.Mark*scale
-		c.line(x, barsTop-6, x, y, "mark")
-		c.text(x, y+14, "small", "middle", b.MarkText)
 	}
 	return c.close()
 }

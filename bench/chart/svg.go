@@ -17,12 +17,12 @@ text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2328}
 .small{font-size:12px;fill:#59636e}
 .title{font-size:15px;font-weight:600}
 .grid{stroke:#d1d9e0;stroke-width:1}
-.mark{stroke:#1f2328;stroke-width:1.5;stroke-dasharray:4 3}
+.mark{stroke:#9198a1;stroke-width:1.5;stroke-dasharray:4 3}
 .line{fill:none;stroke-width:2.5;stroke-linejoin:round}
 .c0{fill:#0b5cad}.c1{fill:#b35900}.c2{fill:#1a7f37}.c3{fill:#8250df}.c4{fill:#bf3989}.c5{fill:#59636e}
 .s0{stroke:#0b5cad}.s1{stroke:#b35900}.s2{stroke:#1a7f37}.s3{stroke:#8250df}.s4{stroke:#bf3989}.s5{stroke:#59636e}
 @media (prefers-color-scheme:dark){
-text{fill:#e6edf3}.small{fill:#9198a1}.grid{stroke:#3d444d}.mark{stroke:#e6edf3}
+text{fill:#e6edf3}.small{fill:#9198a1}.grid{stroke:#3d444d}.mark{stroke:#656c76}
 .c0{fill:#58a6ff}.c1{fill:#f0883e}.c2{fill:#3fb950}.c3{fill:#bc8cff}.c4{fill:#f778ba}.c5{fill:#9198a1}
 .s0{stroke:#58a6ff}.s1{stroke:#f0883e}.s2{stroke:#3fb950}.s3{stroke:#bc8cff}.s4{stroke:#f778ba}.s5{stroke:#9198a1}
 }
