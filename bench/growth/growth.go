@@ -42,11 +42,14 @@ type curve struct {
 	results []trial.Result // by step; the first is what the others are compared to
 }
 
-// compare measures one kind of request at each step. request makes n of them.
-func compare(ctx context.Context, o measure.Options, name string, steps []int, request func(step int) (func(context.Context, int) error, error)) (curve, error) {
+// repeat makes n requests.
+type repeat func(ctx context.Context, n int) error
+
+// compare measures one kind of request at each step.
+func compare(ctx context.Context, o measure.Options, name string, steps []int, at func(step int) (repeat, error)) (curve, error) {
 	var variants []trial.Variant
 	for _, step := range steps {
-		run, err := request(step)
+		run, err := at(step)
 		if err != nil {
 			return curve{}, fmt.Errorf("%s at %d: %w", name, step, err)
 		}

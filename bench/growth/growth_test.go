@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	"freshread/bench/measure"
 	"freshread/bench/report"
@@ -55,7 +56,7 @@ func TestJobsThatWait(t *testing.T) {
 	t.Cleanup(func() { stacktest.Must(t, on.Close()) })
 	l, err := newLine(t.Context(), on)
 	stacktest.Must(t, err)
-	w, err := l.median(t.Context(), 500, 1, 300e6)
+	w, err := l.median(t.Context(), 500, 1, 300*time.Millisecond)
 	stacktest.Must(t, err)
 	if w.asked < 1 || w.asked > 60 || w.told <= 0 {
 		t.Errorf("500 that wait ask %.0f times a second, and are told after %v", w.asked, w.told)

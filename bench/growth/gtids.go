@@ -14,21 +14,21 @@ import (
 // and each that was restored, has left its UUID in the set of all.
 func gtids(ctx context.Context, o measure.Options, s *report.Section) error {
 	steps := []int{1, 10, 50}
-	with := func(inMarker func(all int) int) func(int) (func(context.Context, int) error, error) {
-		return func(n int) (func(context.Context, int) error, error) {
+	with := func(name string, inMarker func(all int) int) (curve, error) {
+		return compare(ctx, o, name, steps, func(n int) (repeat, error) {
 			cluster, err := open(ctx, dbroute.MySQL, 1, set(n, 1_000_000, ","))
 			if err != nil {
 				return nil, err
 			}
 			m, err := markerOf(cluster, "mysql:"+set(inMarker(n), 999_000, "+"))
 			return requests(cluster.Cluster, []dbroute.Marker{m}), err
-		}
+		})
 	}
-	own, err := compare(ctx, o, "marker of the primary's own", steps, with(func(int) int { return 1 }))
+	own, err := with("marker of the primary's own", func(int) int { return 1 })
 	if err != nil {
 		return err
 	}
-	all, err := compare(ctx, o, "marker of all, as in a group", steps, with(func(n int) int { return n }))
+	all, err := with("marker of all, as in a group", func(n int) int { return n })
 	if err != nil {
 		return err
 	}

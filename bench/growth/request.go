@@ -8,7 +8,7 @@ import (
 )
 
 // requests makes requests of one read each, which carry markers in turn.
-func requests(cluster *dbroute.Cluster, markers []dbroute.Marker) func(context.Context, int) error {
+func requests(cluster *dbroute.Cluster, markers []dbroute.Marker) repeat {
 	next := 0
 	return func(ctx context.Context, n int) error {
 		for range n {

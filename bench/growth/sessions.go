@@ -3,6 +3,7 @@ package growth
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 
 	"freshread/bench/measure"
@@ -16,7 +17,7 @@ const leastKept = 8
 
 func sessions(ctx context.Context, o measure.Options, s *report.Section) error {
 	steps := []int{10, 1_000, 100_000}
-	reached, err := compare(ctx, o, "marker reached", steps, func(n int) (func(context.Context, int) error, error) {
+	reached, err := compare(ctx, o, "marker reached", steps, func(n int) (repeat, error) {
 		cluster, err := open(ctx, dbroute.PostgreSQL, 1, "")
 		if err != nil {
 			return nil, err
@@ -53,28 +54,30 @@ func distinct(cluster *memory.Cluster, n, batch int) ([]dbroute.Marker, error) {
 	return markers, nil
 }
 
-// keptFor is how many bytes for each of n sessions are in use after all have been there,
-// beyond what the first n have left.
+// keptFor is how many bytes for each of n sessions are in use after all have been there. It
+// is the least of what several times n sessions have left: what is kept for each would be
+// there every time.
 func keptFor(ctx context.Context, n int) (float64, error) {
 	cluster, err := open(ctx, dbroute.PostgreSQL, 1, "")
 	if err != nil {
 		return 0, err
 	}
-	var used [2]uint64
-	batches := make([][]dbroute.Marker, len(used))
+	batches := make([][]dbroute.Marker, 5)
 	for i := range batches {
 		if batches[i], err = distinct(cluster, n, i+1); err != nil {
 			return 0, err
 		}
 	}
-	for i, markers := range batches {
+	least, before := math.MaxFloat64, inUse()
+	for _, markers := range batches {
 		if err := requests(cluster.Cluster, markers)(ctx, n); err != nil {
 			return 0, err
 		}
-		used[i] = inUse()
+		after := inUse()
+		least, before = min(least, float64(after)-float64(before)), after
 	}
 	runtime.KeepAlive(batches)
-	return max(0, float64(used[1])-float64(used[0])) / float64(n), nil
+	return max(0, least) / float64(n), nil
 }
 
 func inUse() uint64 {

@@ -70,17 +70,22 @@ func Compare(ctx context.Context, plan Plan, variants ...Variant) ([]Result, err
 	return results, nil
 }
 
-// size finds how many fill a turn. It also warms up.
+// size finds how many fill a turn. It also warms up. It goes by the quickest of several
+// tries: a try that something came between would make the turns too short to tell.
 func size(ctx context.Context, v Variant, turn time.Duration) (int, error) {
-	for n := 1; ; n *= 2 {
+	quickest := turn
+	for n, long := 1, 0; long < 5; {
 		t, err := take(ctx, v, n)
 		if err != nil {
 			return 0, err
 		}
-		if taken := t.time * time.Duration(n); taken >= turn/4 {
-			return max(1, int(turn/max(t.time, 1))), nil
+		quickest = min(quickest, max(t.time, 1))
+		if t.time*time.Duration(n) >= turn/4 {
+			long++
 		}
+		n = max(n, min(2*n, int(turn/quickest)))
 	}
+	return max(1, int(turn/quickest)), nil
 }
 
 // take runs a variant n times. The garbage of whoever ran before is not its own.
