@@ -24,7 +24,7 @@ func run(ctx context.Context, o measure.Options) (report.Section, error) {
 		Name:  "growth",
 		Title: "Growth",
 		Question: "What does a request cost as there are more replicas, more processes, more sessions with markers, longer sets of GTIDs, more jobs that wait? " +
-			"It should cost the same, but for what must grow. The costs of replicas, sessions and GTIDs are of a request with one read, on the driver that answers from memory; the others are of real servers.",
+			"It should cost the same, but for what must grow. The costs of replicas, sessions and GTIDs are of a request with one read, on the driver that answers from memory, in CPU time; the others are of real servers.",
 	}
 	for _, part := range []func(context.Context, measure.Options, *report.Section) error{
 		replicas, sessions, gtids, processes, jobs,
@@ -55,7 +55,7 @@ func compare(ctx context.Context, o measure.Options, name string, steps []int, a
 		}
 		variants = append(variants, trial.Variant{Name: fmt.Sprintf("%s at %d", name, step), Run: run})
 	}
-	results, err := trial.Compare(ctx, o.Plan(21, 20*time.Millisecond), variants...)
+	results, err := trial.Compare(ctx, o.InMemory(31, 20*time.Millisecond), variants...)
 	return curve{name, results}, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -132,11 +131,11 @@ func (l *line) measure(ctx context.Context, n int, during time.Duration) (w wait
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(during / 2) // until the questions are as far apart as they get
-	asked, cpu, start := l.replica.RoundTrips(), cpuTime(), time.Now()
+	asked, cpu, start := l.replica.RoundTrips(), trial.CPUTime(), time.Now()
 	time.Sleep(during)
 	seconds := time.Since(start).Seconds()
 	w.asked = float64(l.replica.RoundTrips()-asked) / seconds
-	w.cpu = float64((cpuTime() - cpu).Milliseconds()) / seconds
+	w.cpu = float64((trial.CPUTime() - cpu).Milliseconds()) / seconds
 	if err := replica.ResumeApply(ctx); err != nil {
 		return waiting{}, err
 	}
@@ -176,12 +175,3 @@ func (l *line) wait(ctx context.Context, id dbroute.CommitID) error {
 
 // notReached is how often the replica has said that it has not reached a commit.
 func (l *line) notReached() uint64 { return l.cluster.Counts().Checks["not reached"] }
-
-// cpuTime is what this process has used.
-func cpuTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}

@@ -32,6 +32,13 @@ func (o Options) Plan(rounds int, turn time.Duration) trial.Plan {
 	return trial.Plan{Rounds: rounds, Turn: turn}
 }
 
+// InMemory is Plan for what runs in this process alone and waits for nobody.
+func (o Options) InMemory(rounds int, turn time.Duration) trial.Plan {
+	plan := o.Plan(rounds, turn)
+	plan.CPU = true
+	return plan
+}
+
 // Either returns one of two, the second if all has to be quick.
 func Either[T any](o Options, usual, quick T) T {
 	if o.Quick {

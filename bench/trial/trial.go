@@ -23,12 +23,15 @@ type Variant struct {
 type Plan struct {
 	Rounds int           // how often each variant has its turn
 	Turn   time.Duration // how long that takes, about
+	// CPU counts the time of this process' threads on a CPU, and not by the clock: for
+	// what waits for nobody, so that it matters less what else the machine does.
+	CPU bool
 }
 
 // Result is what a variant costs, each figure being the median of its turns.
 type Result struct {
 	Name   string
-	Time   time.Duration // of one
+	Time   time.Duration // of one; see Plan.CPU
 	Over   time.Duration // beyond the first variant in the same round
 	Ratio  float64       // to the time of the first variant in the same round
 	Low    float64       // a quarter of the ratios are lower
@@ -48,7 +51,7 @@ func Compare(ctx context.Context, plan Plan, variants ...Variant) ([]Result, err
 	sizes := make([]int, len(variants))
 	for i, v := range variants {
 		var err error
-		if sizes[i], err = size(ctx, v, plan.Turn); err != nil {
+		if sizes[i], err = plan.size(ctx, v); err != nil {
 			return nil, err
 		}
 	}
@@ -56,7 +59,7 @@ func Compare(ctx context.Context, plan Plan, variants ...Variant) ([]Result, err
 	for round := range plan.Rounds {
 		for k := range variants {
 			i := (round + k) % len(variants) // nobody is always the first
-			t, err := take(ctx, variants[i], sizes[i])
+			t, err := plan.take(ctx, variants[i], sizes[i])
 			if err != nil {
 				return nil, err
 			}
@@ -72,30 +75,33 @@ func Compare(ctx context.Context, plan Plan, variants ...Variant) ([]Result, err
 
 // size finds how many fill a turn. It also warms up. It goes by the quickest of several
 // tries: a try that something came between would make the turns too short to tell.
-func size(ctx context.Context, v Variant, turn time.Duration) (int, error) {
-	quickest := turn
+func (p Plan) size(ctx context.Context, v Variant) (int, error) {
+	quickest := p.Turn
 	for n, long := 1, 0; long < 5; {
-		t, err := take(ctx, v, n)
+		t, err := p.take(ctx, v, n)
 		if err != nil {
 			return 0, err
 		}
 		quickest = min(quickest, max(t.time, 1))
-		if t.time*time.Duration(n) >= turn/4 {
+		if t.time*time.Duration(n) >= p.Turn/4 {
 			long++
 		}
-		n = max(n, min(2*n, int(turn/quickest)))
+		n = max(n, min(2*n, int(p.Turn/quickest)))
 	}
-	return max(1, int(turn/quickest)), nil
+	return max(1, int(p.Turn/quickest)), nil
 }
 
 // take runs a variant n times. The garbage of whoever ran before is not its own.
-func take(ctx context.Context, v Variant, n int) (turn, error) {
+func (p Plan) take(ctx context.Context, v Variant, n int) (turn, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	start, cpuStart := time.Now(), CPUTime()
 	err := v.Run(ctx, n)
 	taken := time.Since(start)
+	if p.CPU {
+		taken = CPUTime() - cpuStart
+	}
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		return turn{}, fmt.Errorf("%s: %w", v.Name, err)
