@@ -225,8 +225,9 @@ func (c *Cluster) reachedEverywhere(id CommitID) bool {
 	if id.IsZero() || len(c.replicas) == 0 {
 		return false
 	}
+	want := progressTo(c.engine, id)
 	for _, r := range c.replicas {
-		if !r.knownToHave(id) {
+		if !r.knownToHave(want) {
 			return false
 		}
 	}

@@ -134,10 +134,10 @@ func (s *server) opened(who identity) {
 
 // knownToHave answers from memory. A false answer means only that the server
 // must be asked.
-func (s *server) knownToHave(id CommitID) bool {
+func (s *server) knownToHave(want progress) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known.covers(id)
+	return s.known.isPast(want)
 }
 
 // read is a read of this server as it is at this moment. If it turns out to be
