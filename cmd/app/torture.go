@@ -21,7 +21,7 @@ func runTorture(ctx context.Context, args []string, std streams) error {
 	flags.StringVar(&o.Engine, "engine", "postgres", "database: postgres, mysql or mariadb")
 	flags.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()%1_000_000), "what is random is made from it; a new one if it is not given")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long the sessions work, at least")
-	flags.IntVar(&o.Operations, "operations", 0, "how many requests they send, at least")
+	flags.IntVar(&o.Operations, "operations", 0, "how many of their requests are answered, at least")
 	flags.IntVar(&o.Replicas, "replicas", 2, "number of replicas")
 	flags.IntVar(&o.Processes, "processes", 3, "number of processes of the site")
 	flags.StringVar(&o.Dir, "data", "", "folder for the servers' files (default: a temporary one)")

@@ -113,6 +113,10 @@ type Fault struct {
 	Until  time.Duration // when it was mended
 }
 
+// answered reports whether the site did what was asked, or refused it for a reason of
+// the request's own.
+func (o *Op) answered() bool { return o.Status > 0 && o.Status < 500 }
+
 // String tells the operation on one line, for a report.
 func (o *Op) String() string {
 	var b strings.Builder

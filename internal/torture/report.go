@@ -18,7 +18,8 @@ type Report struct {
 	begun      time.Time
 	rounds     int
 	worked     time.Duration
-	operations int
+	operations int // that were answered
+	sent       int
 	kinds      map[string]int
 	results    map[string]int
 	faults     map[string]int
@@ -39,9 +40,12 @@ func (r *Report) add(h *History, progress io.Writer) {
 	var b strings.Builder
 	printViolations(&b, found)
 	io.WriteString(progress, b.String())
-	r.operations += len(h.Ops)
+	r.sent += len(h.Ops)
 	for i := range h.Ops {
 		o := &h.Ops[i]
+		if o.answered() {
+			r.operations++
+		}
 		r.kinds[kindOfOp(o)]++
 		r.results[outcomeOf(o)]++
 		if r.slowest == nil || o.End-o.Start > r.slowest.End-r.slowest.Start {
@@ -84,8 +88,8 @@ func outcomeOf(o *Op) string {
 
 // String tells the run in one line.
 func (r *Report) String() string {
-	return fmt.Sprintf("%d operations, %d faults, %d violations, %.0f%% of pages read on replicas",
-		r.operations, sum(r.faults), len(r.Violations), 100*float64(r.onReplica)/float64(max(r.reads, 1)))
+	return fmt.Sprintf("%d operations answered of %d sent, %d faults, %d violations, %.0f%% of pages read on replicas",
+		r.operations, r.sent, sum(r.faults), len(r.Violations), 100*float64(r.onReplica)/float64(max(r.reads, 1)))
 }
 
 func sum(counts map[string]int) (n int) {

@@ -216,7 +216,7 @@ func (r *rig) targets() []disturbed {
 	for i, s := range r.stack.Servers() {
 		d := disturbed{&database{s, r.links[i], "replica " + strconv.Itoa(i)}, replicaFaults, r.Calm}
 		if i == 0 {
-			d = disturbed{&database{s, r.links[i], "primary"}, primaryFaults, 2 * r.Calm}
+			d = disturbed{&database{s, r.links[i], "primary"}, primaryFaults, 4 * r.Calm}
 		}
 		all = append(all, d)
 	}

@@ -18,7 +18,7 @@ type Options struct {
 	Engine     string
 	Seed       uint64
 	Duration   time.Duration // of all rounds together, at least
-	Operations int           // of all rounds together, at least
+	Operations int           // that are answered, of all rounds together, at least
 	Replicas   int
 	Processes  int
 	Dir        string // where the servers keep their files; empty: a temporary folder
@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("round %d of seed %d: %w", round+1, o.Seed, err)
 		}
-		last := report.worked+h.Worked >= o.Duration && report.operations+w.count() >= o.Operations && round+1 >= len(o.Modes)
+		last := report.worked+h.Worked >= o.Duration && report.operations+w.answered() >= o.Operations && round+1 >= len(o.Modes)
 		if err := r.finish(w, h, last); err != nil {
 			return nil, err
 		}

@@ -40,7 +40,9 @@ func (c *client) do(s step) {
 		c.given = c.world.lastHanded()
 		c.receive(s, target, post)
 	case attacker:
-		c.hurry(c.person, s.pick, 2*writeLimit.Hits)
+		if c.commentByCall(post, "") { // else the site is away, and there is no hurry
+			c.hurry(c.person, s.pick, 2*writeLimit.Hits)
+		}
 	default:
 		c.program(s, target, post)
 	}

@@ -15,6 +15,7 @@ type world struct {
 
 	mu     sync.Mutex
 	ops    []*Op
+	done   int // of them, answered
 	people []*person
 	handed *handed // the latest Commit-Id of a program
 }
@@ -52,6 +53,9 @@ func (w *world) record(o *Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ops = append(w.ops, o)
+	if o.answered() {
+		w.done++
+	}
 }
 
 // history returns what was recorded.
@@ -65,10 +69,11 @@ func (w *world) history() []Op {
 	return all
 }
 
-func (w *world) count() int {
+// answered returns how many operations the site has answered.
+func (w *world) answered() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.ops)
+	return w.done
 }
 
 func (w *world) hand(commitID string, by *Op) {
