@@ -21,8 +21,8 @@ import (
 
 // child is what a process is told that is to be killed.
 type child struct {
-	Cluster dbroute.Config
-	URL     string // of the queue, if it has a database of its own
+	Primary string // its URL
+	Queue   string // its URL, if the queue has a database of its own
 	Author  int64
 	Title   string
 	Relays  bool
@@ -33,12 +33,12 @@ const childVariable = "JOBS_TEST_CHILD"
 
 // run saves a post, says so, and waits for its end.
 func (c *child) run() error {
-	c.Cluster.Logger = slog.New(slog.DiscardHandler)
-	cluster, err := dbroute.Open(c.Cluster)
+	log := slog.New(slog.DiscardHandler)
+	cluster, err := dbroute.Open(dbroute.Config{Name: "test", Primary: c.Primary, Logger: log})
 	if err != nil {
 		return err
 	}
-	q, err := jobs.Open(jobs.Config{Cluster: cluster, Log: c.Cluster.Logger, URL: c.URL})
+	q, err := jobs.Open(jobs.Config{Cluster: cluster, Log: log, URL: c.Queue})
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func (c *child) run() error {
 // that it has, and returns the post's id. With relays, the process is just about to
 // relay the job by then, or does so.
 func (e *env) killAfterCommit(ctx context.Context, title string, relays bool) (post int64, err error) {
-	cfg := e.cluster.Config()
-	cfg.Logger = nil
-	told, err := json.Marshal(child{Cluster: cfg, URL: e.config.URL, Author: e.author.ID, Title: title, Relays: relays})
+	told, err := json.Marshal(child{
+		Primary: e.cluster.Config().Primary, Queue: e.config.URL, Author: e.author.ID, Title: title, Relays: relays,
+	})
 	if err != nil {
 		return 0, err
 	}
