@@ -222,7 +222,7 @@ func (c *client) withToken(t *token) *client {
 }
 
 // makeToken makes a token by password and uses it at once.
-func (c *client) makeToken(p *person) (*token, bool) {
+func (c *client) makeToken(p *person) (*token, error) {
 	fresh := *c
 	fresh.bearer, fresh.token, fresh.comments = "", "", nil
 	a := fresh.call(http.MethodPost, "/api/tokens", map[string]string{"email": p.email, "password": p.password, "device_name": "torture"})
@@ -233,13 +233,13 @@ func (c *client) makeToken(p *person) (*token, bool) {
 	}
 	if a.op.Result != OK || a.decode(&made) != nil {
 		a.done(c)
-		return nil, false
+		return nil, fmt.Errorf("no token was made: %s", a.op)
 	}
 	a.op.Wrote = Wrote{Object: object("token", made.ID), Version: 1}
 	a.done(c)
 	t := &token{made.ID, made.Token}
 	fresh.withToken(t).fetchSelf()
-	return t, true
+	return t, nil
 }
 
 // revokeToken ends a token, and tries it.

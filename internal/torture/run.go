@@ -158,9 +158,9 @@ func (w *world) newClients() ([]*client, error) {
 		if kind != marked && kind != unmarked && kind != attacker {
 			return c, nil
 		}
-		t, ok := c.makeToken(p)
-		if !ok {
-			return nil, fmt.Errorf("no token was made for session %s", s)
+		t, err := c.makeToken(p)
+		if err != nil {
+			return nil, err
 		}
 		c.bearer, c.token = t.text, object("token", t.id)
 		return c, nil

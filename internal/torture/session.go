@@ -120,7 +120,7 @@ func (c *client) program(s step, target *person, post int64) {
 	case deleteComment:
 		c.deleteCommentByCall(s.pick)
 	case makeToken:
-		if t, ok := c.makeToken(c.person); ok {
+		if t, err := c.makeToken(c.person); err == nil {
 			c.person.addToken(t)
 		}
 	case revokeToken:
