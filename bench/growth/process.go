@@ -41,8 +41,9 @@ func (f *fleet) command(ctx context.Context, args ...string) *exec.Cmd {
 // open and statements prepared.
 const warmUps = 200
 
-// run starts n processes, has them serve pages, and stops them.
-func (f *fleet) run(ctx context.Context, n, requests int) (o outcome, err error) {
+// run starts n processes, leaves them alone for a while, has them serve pages, and stops
+// them.
+func (f *fleet) run(ctx context.Context, n, requests int, idle time.Duration) (o outcome, err error) {
 	all := make([]*process, n)
 	defer func() {
 		for _, p := range all {
@@ -57,7 +58,6 @@ func (f *fleet) run(ctx context.Context, n, requests int) (o outcome, err error)
 			return o, err
 		}
 	}
-	const idle = time.Second
 	before := f.proxies.RoundTrips()
 	time.Sleep(idle)
 	o.polls = float64(f.proxies.RoundTrips()-before) / idle.Seconds()

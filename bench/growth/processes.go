@@ -103,13 +103,14 @@ func newFleet(ctx context.Context, o measure.Options, s *servers.Servers) (*flee
 	return f, s.WaitApplied(ctx)
 }
 
-// measure starts n processes, and lets them serve pages in turn.
+// measure starts n processes, and lets them serve pages in turn. What others use that do
+// nothing for as long, to start and to poll the servers, is not the pages'.
 func (f *fleet) measure(ctx context.Context, n, requests int) (l load, err error) {
-	idle, err := f.run(ctx, n, 0)
+	busy, err := f.run(ctx, n, requests, time.Second)
 	if err != nil {
 		return load{}, err
 	}
-	busy, err := f.run(ctx, n, requests)
+	idle, err := f.run(ctx, n, 0, time.Second+busy.took)
 	if err != nil {
 		return load{}, err
 	}
