@@ -7,7 +7,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"freshread/internal/lab"
-	"freshread/internal/site"
 	"freshread/internal/site/sitetest"
 	"freshread/internal/stack/stacktest"
 )
@@ -15,12 +14,8 @@ import (
 // newDemo is a site with people and posts, and the lab, as app demo has it.
 func newDemo(t *testing.T, engine string) *sitetest.Site {
 	t.Helper()
-	experiments, err := lab.NewPages(lab.PagesConfig{Engine: engine, AtOnce: 2, Log: slog.New(slog.DiscardHandler)})
-	stacktest.Must(t, err)
-	t.Cleanup(experiments.Wait)
-	s := newSite(t, engine, func(cfg *site.Config) { cfg.Lab = experiments.Register })
-	stacktest.Must(t, site.Seed(stacktest.Context(t), s.Cluster))
-	s.Applied()
+	s := newSite(t, engine, sitetest.WithLab(t, lab.PagesConfig{Engine: engine, AtOnce: 2, Log: slog.New(slog.DiscardHandler)}))
+	s.Seed()
 	return s
 }
 
@@ -72,5 +67,21 @@ func TestLabRunsToItsEnd(t *testing.T) {
 			t.Errorf("%d observations are still to come", pending)
 		}
 		v.wantWhole()
+	})
+}
+
+// It is stopped at once, before there is anything to see.
+func TestLabStops(t *testing.T) {
+	requireBrowser(t)
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		v := newVisitor(t, newDemo(t, engine))
+		v.open("/lab/no-routing")
+		button := chromedp.CSS("form[data-run] button")
+		v.do(chromedp.Click(button), chromedp.WaitVisible(chromedp.CSS("form[data-running]")), chromedp.Click(button))
+		v.do(chromedp.WaitNotPresent(chromedp.CSS("form[data-running]")))
+		v.want("[data-doing]", "Stopped. Its servers are gone.")
+		if shown := evaluate[int](v, `document.querySelectorAll("[data-stale]").length`); shown > 0 {
+			t.Errorf("%d stale observations are shown: the run went on", shown)
+		}
 	})
 }

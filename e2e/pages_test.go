@@ -44,7 +44,9 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		missing(t, err)
 	}
-	s := newDemo(t, stacktest.Engines()[0])
+	engine := stacktest.Engines()[0]
+	stacktest.Only(t, engine)
+	s := newDemo(t, engine)
 	v := newVisitor(t, s)
 	v.excuse("status of 404") // of the page that is not there
 	v.signUp("Mara Lindqvist")

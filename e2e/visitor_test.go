@@ -44,6 +44,8 @@ func newVisitor(t *testing.T, s *sitetest.Site) *visitor {
 	stacktest.Must(t, err)
 	v.screen(1100, false)
 	t.Cleanup(func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
 		for _, problem := range v.problems {
 			t.Error(problem)
 		}

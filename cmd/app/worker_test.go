@@ -36,7 +36,7 @@ func eachSetUp(t *testing.T, test func(t *testing.T, s setUp)) {
 		t.Run("queue of its own", func(t *testing.T) {
 			queues := stacktest.Start(t, "postgres", 0)
 			env, servers, _ := configured(t, engine)
-			env["QUEUE_DATABASE_URL"] = queues.Primary().URL(stacktest.Database(t, queues))
+			env["QUEUE_DATABASE_URL"] = stacktest.DatabaseURL(t, queues)
 			runs(t, env, 0, "migrate")
 			test(t, setUp{env, servers, queues})
 		})

@@ -81,7 +81,7 @@ func newEnv(t *testing.T, servers, queues *stack.Stack) *env {
 	url := servers.Primary().URL(database)
 	if queues != nil {
 		e.queues = queues
-		url = queues.Primary().URL(stacktest.Database(t, queues))
+		url = stacktest.DatabaseURL(t, queues)
 		e.config.URL = url
 	}
 	e.river, err = pgxpool.New(context.Background(), url)

@@ -24,7 +24,7 @@ func pagesEach(t *testing.T, test func(t *testing.T, engine string, withJobs fun
 			t.Run("queue on the primary", func(t *testing.T) { test(t, engine, sitetest.WithJobs(t)) })
 		}
 		t.Run("queue of its own", func(t *testing.T) {
-			url := sitetest.QueueURL(t, stacktest.Queue(t))
+			url := stacktest.DatabaseURL(t, stacktest.Queue(t))
 			test(t, engine, sitetest.WithJobs(t, func(cfg *jobs.Config) { cfg.URL = url }))
 		})
 	})
@@ -102,7 +102,7 @@ func TestJobsPageListsRuns(t *testing.T) {
 func TestQueueDownIsSaid(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		queues := stacktest.Start(t, "postgres", 0)
-		url := sitetest.QueueURL(t, queues)
+		url := stacktest.DatabaseURL(t, queues)
 		s := sitetest.New(t, engine, demo, sitetest.WithJobs(t, func(cfg *jobs.Config) { cfg.URL = url }))
 		b := s.User("Mara")
 		path := b.Write("Q3 pricing")

@@ -235,7 +235,7 @@ func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
 	servers := stacktest.Queue(t)
 	e := newEnv(t, stacktest.Pair(t, "postgres"), servers)
 	ctx := stacktest.Context(t)
-	e.config.URL = servers.Primary().URL(stacktest.Database(t, servers))
+	e.config.URL = stacktest.DatabaseURL(t, servers)
 	q := e.open()
 	if pending, err := q.Pending(ctx); !pending || err != nil {
 		t.Errorf("pending is %v, %v", pending, err)

@@ -38,10 +38,9 @@ func newRunnerOn(t *testing.T, servers *stack.Stack) *lab.Runner {
 	cacheCluster, err := cache.OpenCluster(cluster.Config(), cache.DefaultConns)
 	stacktest.Must(t, err)
 	t.Cleanup(func() { stacktest.Must(t, cacheCluster.Close()) })
-	queues := stacktest.Queue(t)
 	return &lab.Runner{
 		Stack: servers, Cluster: cluster, Cache: cacheCluster, Log: log,
-		QueueURL: queues.Primary().URL(stacktest.Database(t, queues)),
+		QueueURL: stacktest.DatabaseURL(t, stacktest.Queue(t)),
 	}
 }
 

@@ -20,8 +20,7 @@ import (
 func TestExamplesWorkAsTheyStand(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		s := sitetest.New(t, engine, func(cfg *site.Config) { cfg.Demo = true })
-		stacktest.Must(t, site.Seed(stacktest.Context(t), s.Cluster))
-		s.Applied()
+		s.Seed()
 		s.Pause()
 		lines := s.Browser().Get("/api").Find("[data-curl]")
 		var script strings.Builder

@@ -21,6 +21,7 @@ import (
 	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/jobs"
+	"freshread/internal/lab"
 	"freshread/internal/posts"
 	"freshread/internal/site"
 	"freshread/internal/stack"
@@ -79,7 +80,7 @@ func WithJobs(t *testing.T, change ...func(*jobs.Config)) func(*site.Config) {
 		t.Helper()
 		queueConfig := jobs.Config{Cluster: cfg.Cluster, Log: cfg.Log, Workers: 4}
 		if cfg.Cluster.Engine() != dbroute.PostgreSQL {
-			queueConfig.URL = QueueURL(t, stacktest.Queue(t))
+			queueConfig.URL = stacktest.DatabaseURL(t, stacktest.Queue(t))
 		}
 		for _, f := range change {
 			f(&queueConfig)
@@ -97,10 +98,13 @@ func WithJobs(t *testing.T, change ...func(*jobs.Config)) func(*site.Config) {
 	}
 }
 
-// QueueURL is of an empty database for a queue.
-func QueueURL(t *testing.T, servers *stack.Stack) string {
+// WithLab makes a site a demo that has the lab. Runs have servers of their own.
+func WithLab(t *testing.T, cfg lab.PagesConfig) func(*site.Config) {
 	t.Helper()
-	return servers.Primary().URL(stacktest.Database(t, servers))
+	pages, err := lab.NewPages(cfg)
+	stacktest.Must(t, err)
+	t.Cleanup(pages.Wait) // once the site has stopped
+	return func(cfg *site.Config) { cfg.Demo, cfg.Lab = true, pages.Register }
 }
 
 func (s *Site) openCluster() {
@@ -123,6 +127,13 @@ func (s *Site) openCluster() {
 	cached, err := cache.New(cache.Config{Cluster: s.Cache, Data: cluster, Log: s.config.Log})
 	stacktest.Must(s.T, err)
 	s.Posts = posts.NewStore(cluster, cached, nil)
+}
+
+// Seed adds the people and posts of a demo, as the replicas know them too.
+func (s *Site) Seed() {
+	s.T.Helper()
+	stacktest.Must(s.T, site.Seed(stacktest.Context(s.T), s.Cluster))
+	s.Applied()
 }
 
 // Watch watches the servers until the test ends, and returns once all replicas

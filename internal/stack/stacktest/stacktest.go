@@ -169,6 +169,12 @@ func Database(tb testing.TB, s *stack.Stack) string {
 	return name
 }
 
+// DatabaseURL is of such a database on the primary.
+func DatabaseURL(tb testing.TB, s *stack.Stack) string {
+	tb.Helper()
+	return s.Primary().URL(Database(tb, s))
+}
+
 // Pause stops all replicas from applying, until the test resumes them or ends.
 func Pause(tb testing.TB, s *stack.Stack) (resume func()) {
 	tb.Helper()
