@@ -36,21 +36,23 @@ func (e Experiment) NotOn(engine dbroute.Engine) string {
 	return e.Only.Why
 }
 
+// startFor starts servers that are as an experiment needs them.
+func startFor(ctx context.Context, e Experiment, engine, dir string, log *slog.Logger) (*Local, error) {
+	return StartLocal(ctx, LocalConfig{
+		Engine: engine, Delays: make([]time.Duration, max(1, e.Needs.Replicas)), Settings: e.Needs.Settings, Dir: dir, Log: log,
+		OwnQueue: e.Broken.OwnQueue || e.Fixed.OwnQueue, NoQueue: e.Broken.Jobs == nil && e.Fixed.Jobs == nil,
+	})
+}
+
 func (r *Runner) runOnOwn(ctx context.Context, e Experiment) (_ *Result, err error) {
 	own := *r
-	if e.Paused {
-		own.Lag = 0
-	}
 	// What an experiment does to them is nothing to report.
 	own.Log = slog.New(slog.DiscardHandler)
-	local, err := StartLocal(ctx, LocalConfig{
-		Engine: string(r.Cluster.Engine()), Delays: make([]time.Duration, max(e.Needs.Replicas, 1)),
-		Dir: r.Dir, Log: own.Log, NoQueue: true, Settings: e.Needs.Settings,
-	})
+	local, err := startFor(ctx, e, string(r.Cluster.Engine()), r.Dir, own.Log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	own.Stack, own.Cluster, own.Cache, own.own = local.Stack, local.Cluster, local.Cache, true
+	own.Stack, own.Cluster, own.Cache, own.QueueURL, own.own = local.Stack, local.Cluster, local.Cache, local.QueueURL, true
 	return own.Run(ctx, e)
 }

@@ -184,16 +184,16 @@ func (p *Pages) run(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if page := p.newExperimentPage(e, nil); !page.Runs {
+	page := p.newExperimentPage(e, nil)
+	if !page.Runs {
 		return web.OnPage(errCannotRun, "lab-experiment", page)
 	}
 	ctx, id, end, err := p.runs.begin(c.Request().Context())
 	if err != nil {
-		return web.OnPage(err, "lab-experiment", p.newExperimentPage(e, nil))
+		return web.OnPage(err, "lab-experiment", page)
 	}
 	defer end()
-	stopWithSite := p.endWithSite(ctx, id)
-	defer stopWithSite()
+	p.endWithSite(ctx, id)
 	// The server's deadline for reading a request would end a long run.
 	if err := http.NewResponseController(c.Response()).SetReadDeadline(time.Time{}); err != nil {
 		return fmt.Errorf("run experiment: %w", err)
@@ -206,23 +206,20 @@ func (p *Pages) run(c echo.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("run experiment %s: %w", e.Name, ctx.Err())
 	case err != nil:
-		return web.OnPage(err, "lab-experiment", p.newExperimentPage(e, nil))
+		return web.OnPage(err, "lab-experiment", page)
 	}
 	return p.html.HTML(c, http.StatusOK, "lab-experiment", p.newExperimentPage(e, result))
 }
 
 // endWithSite stops a run when the site stops.
-func (p *Pages) endWithSite(ctx context.Context, id string) (forget func()) {
-	ended := make(chan struct{})
+func (p *Pages) endWithSite(ctx context.Context, id string) {
 	go func() {
 		select {
 		case <-p.cfg.Done:
 			p.runs.stop(id)
 		case <-ctx.Done():
-		case <-ended:
 		}
 	}()
-	return func() { close(ended) }
 }
 
 // runOnServers runs an experiment on servers that are started for it and gone when it
@@ -231,10 +228,7 @@ func (p *Pages) runOnServers(ctx context.Context, e Experiment, watch func(Progr
 	if watch != nil {
 		watch(Progress{Doing: "Starting servers, " + product(p.cfg.Engine), Steps: len(e.Steps), Result: e.nothingYet()})
 	}
-	local, err := StartLocal(ctx, LocalConfig{
-		Engine: p.cfg.Engine, Delays: make([]time.Duration, max(1, e.Needs.Replicas)), Settings: e.Needs.Settings, Dir: p.cfg.Dir, Log: p.cfg.Log,
-		OwnQueue: e.Broken.OwnQueue || e.Fixed.OwnQueue, NoQueue: e.Broken.Jobs == nil && e.Fixed.Jobs == nil,
-	})
+	local, err := startFor(ctx, e, p.cfg.Engine, p.cfg.Dir, p.cfg.Log)
 	if err != nil {
 		return nil, fmt.Errorf("start servers: %w", err)
 	}

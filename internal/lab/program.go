@@ -30,14 +30,8 @@ var tokenAtOnce = Experiment{
 		Label: "tokens are looked up on the primary where the replica does not know them",
 		Setup: byCommitID.Setup,
 	},
-	Cure: Cure{"internal/tokens/authenticate.go", "find"},
-	Steps: []Step{
-		{Do: MakeToken, By: Client},
-		{Do: Visit, By: Client, Broken: oldFromReplica, Fixed: sharedOnPrimary},
-		{Do: Visit, By: Client, Broken: oldFromReplica, Fixed: sharedOnPrimary},
-		{Do: AwaitApplied},
-		{Do: Visit, By: Client, Broken: newFromReplica, Fixed: newFromReplica},
-	},
+	Cure:  Cure{"internal/tokens/authenticate.go", "find"},
+	Steps: tokenSteps(MakeToken),
 }
 
 var userAtOnce = Experiment{
@@ -46,14 +40,19 @@ var userAtOnce = Experiment{
 	Subject:  newToken,
 	Broken:   tokenAtOnce.Broken,
 	Fixed:    tokenAtOnce.Fixed,
-	Cure:     Cure{"internal/tokens/authenticate.go", "find"},
-	Steps: []Step{
-		{Do: SignUp, By: Client},
+	Cure:     tokenAtOnce.Cure,
+	Steps:    tokenSteps(SignUp),
+}
+
+// tokenSteps use a token as soon as it is there.
+func tokenSteps(get Action) []Step {
+	return []Step{
+		{Do: get, By: Client},
 		{Do: Visit, By: Client, Broken: oldFromReplica, Fixed: sharedOnPrimary},
 		{Do: Visit, By: Client, Broken: oldFromReplica, Fixed: sharedOnPrimary},
 		{Do: AwaitApplied},
 		{Do: Visit, By: Client, Broken: newFromReplica, Fixed: newFromReplica},
-	},
+	}
 }
 
 var ownWriteByAPI = Experiment{

@@ -6,10 +6,11 @@ for (const form of document.querySelectorAll("form[data-run]")) {
   const doing = form.querySelector("[data-doing]");
   const result = form.nextElementSibling;
   const start = button.textContent;
-  let stop = null;
+  let stop = null; // ends the run under way
+  let named = null; // takes its id, once there is one
 
   const show = {
-    run(id) { stop = () => fetch(`/lab/runs/${id}/stop`, { method: "POST" }); button.disabled = false; },
+    run(id) { named(id); },
     doing(text) {
       const [, done, steps, what] = text.match(/^(\d+) (\d+) (.*)$/s);
       progress.max = steps;
@@ -47,7 +48,11 @@ for (const form of document.querySelectorAll("form[data-run]")) {
     form.toggleAttribute("data-running", on);
     progress.hidden = !on;
     progress.removeAttribute("value");
-    stop = on ? () => {} : null;
+    stop = null;
+    if (on) {
+      const id = new Promise((resolve) => { named = resolve; });
+      stop = async () => fetch(`/lab/runs/${await id}/stop`, { method: "POST" });
+    }
   }
 
   async function run() {
