@@ -51,7 +51,7 @@ func (c *Cluster) mergeTwo(a, b CommitID) (CommitID, error) {
 	switch {
 	case a.IsZero():
 		return b, nil
-	case b.IsZero():
+	case b.IsZero(), a == b:
 		return a, nil
 	}
 	return c.engine.merge(a, b)

@@ -84,6 +84,9 @@ func TestMonotonicReadsOnReplicas(t *testing.T) {
 			return got.Text, got.Server, scope.Outcome()
 		}
 		ahead, behind := servers.Replicas()[0], servers.Replicas()[1]
+		if engine == "mysql" {
+			e.wasPrimary()
+		}
 		stacktest.Must(t, behind.PauseApply(stacktest.Context(t)))
 		e.exec(`UPDATE notes SET text = 'by another' WHERE id = 1`)
 		text, server, o := page(dbroute.Marker{})
@@ -92,6 +95,9 @@ func TestMonotonicReadsOnReplicas(t *testing.T) {
 		}
 		if server != ahead.ID() || !o.Changed || o.Marker.Unknown {
 			t.Fatalf("server %d is read, and the outcome is %+v", server, o)
+		}
+		if time.Since(o.Marker.Written) > time.Minute {
+			t.Errorf("the marker is of %v: a failover that lost it would not be found out", o.Marker.Written)
 		}
 		if _, server, o := page(o.Marker); server != ahead.ID() || o.Changed {
 			t.Errorf("with the marker server %d is read, and the outcome is %+v", server, o)
@@ -109,6 +115,26 @@ func TestMonotonicReadsOnReplicas(t *testing.T) {
 			_, _, o = page(dbroute.Marker{})
 		}
 	})
+}
+
+// wasPrimary gives the first replica, of MySQL, a transaction of its own, as one has that
+// was the primary once.
+func (e *env) wasPrimary() {
+	e.tb.Helper()
+	ctx, scope := e.request(dbroute.Marker{})
+	scope.Prefer(0)
+	var uuid string
+	stacktest.Must(e.tb, e.Read(ctx, "uuid", func(q dbroute.Querier) error {
+		return q.QueryRowContext(ctx, `SELECT @@server_uuid`).Scan(&uuid)
+	}))
+	conn, err := e.admin().Conn(ctx)
+	stacktest.Must(e.tb, err)
+	defer conn.Close()
+	for _, statement := range []string{`SET gtid_next = '` + uuid + `:1'`, `COMMIT`, `SET gtid_next = 'AUTOMATIC'`} {
+		_, err := conn.ExecContext(ctx, statement)
+		stacktest.Must(e.tb, err)
+	}
+	e.applied()
 }
 
 func TestClustersKeepToThemselves(t *testing.T) {

@@ -31,37 +31,50 @@ func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, rol
 		 WHERE variable_name = 'Uptime'`)
 }
 
-// position takes in what is owned: rows become visible to others shortly before
-// their GTID is executed, and a client that has read them must find them again.
-// Owned is read first; a GTID that moves in between is then in both.
-//
-// Of the sources it keeps this server's own, if there is something: all that came
+// position keeps of the sources this server's own, if there is something: all that came
 // from an earlier primary is older. Under group replication all members write
 // under the group's name.
 func (e mysqlEngine) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
-	var owned, executed, uuid string
-	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid`).
-		Scan(&owned, &executed, &uuid)
+	set, uuid, err := e.committed(ctx, conn)
 	if err != nil {
 		return CommitID{}, err
 	}
-	set, err := parseGTIDSet(executed)
-	if err != nil {
-		return CommitID{}, fmt.Errorf("gtid_executed %q: %w", executed, err)
-	}
-	inFlight, err := parseGTIDSet(withoutOwners(owned))
-	if err != nil {
-		return CommitID{}, fmt.Errorf("gtid_owned %q: %w", owned, err)
-	}
-	set.add(inFlight)
 	if own := set.of(uuid); len(own) > 0 && !who.inGroup {
 		set = own
 	}
 	return e.commitID(set), nil
 }
 
-func (e mysqlEngine) visible(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
-	return e.position(ctx, conn, who)
+// visible keeps all sources: what a replica has written itself, it wrote before it was
+// one.
+func (e mysqlEngine) visible(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
+	set, _, err := e.committed(ctx, conn)
+	if err != nil {
+		return CommitID{}, err
+	}
+	return e.commitID(set), nil
+}
+
+// committed returns what is executed or owned, and the server's own source. Rows become
+// visible to others shortly before their GTID is executed, and a client that has read
+// them must find them again. Owned is read first; a GTID that moves in between is then
+// in both.
+func (mysqlEngine) committed(ctx context.Context, conn *sql.Conn) (set gtidSet, uuid string, err error) {
+	var owned, executed string
+	err = conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid`).
+		Scan(&owned, &executed, &uuid)
+	if err != nil {
+		return nil, "", err
+	}
+	if set, err = parseGTIDSet(executed); err != nil {
+		return nil, "", fmt.Errorf("gtid_executed %q: %w", executed, err)
+	}
+	inFlight, err := parseGTIDSet(withoutOwners(owned))
+	if err != nil {
+		return nil, "", fmt.Errorf("gtid_owned %q: %w", owned, err)
+	}
+	set.add(inFlight)
+	return set, uuid, nil
 }
 
 // withoutOwners takes the threads out of "uuid:4#12:5#13".

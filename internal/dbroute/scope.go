@@ -195,6 +195,11 @@ func (s *Scope) Outcome() Outcome {
 	marker := s.cluster.MergeMarkers(s.carried, s.written)
 	if s.sawMore(marker) {
 		marker = s.cluster.MergeMarkers(marker, s.seen)
+		// What was seen is as new as this, or a failover that loses it would not be found
+		// out. The window counts from writes alone.
+		if s.replica == NoPendingCommit || s.replica == StrategyNone {
+			marker.Written = writtenAt(time.Now())
+		}
 		changed = true
 	}
 	return Outcome{

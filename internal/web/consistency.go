@@ -148,5 +148,5 @@ func (h *Headers) routeStrong(c echo.Context, scope *dbroute.Scope, marker dbrou
 	if err != nil {
 		return err
 	}
-	return routeByCommit(c, scope, cluster.MergeMarkers(marker, dbroute.Marker{Commit: now}))
+	return routeByCommit(c, scope, cluster.MergeMarkers(marker, dbroute.Marker{Commit: now, Written: time.Now()}))
 }
