@@ -191,11 +191,6 @@ func (c *config) openQueue(cluster *dbroute.Cluster, log *slog.Logger, works boo
 }
 
 func (c *config) newSite(cluster, cacheCluster *dbroute.Cluster, queue *jobs.Queue, log *slog.Logger, done <-chan struct{}) (*site.Site, error) {
-	// The servers of this site are others', so that no experiment runs on it.
-	experiments, err := lab.NewPages(lab.PagesConfig{Log: log})
-	if err != nil {
-		return nil, err
-	}
 	cfg := site.Config{
 		Done:    done,
 		Cluster: cluster, Cache: cacheCluster, Jobs: queue, Log: log, Strategy: c.Strategy, Window: c.Window,
@@ -203,7 +198,11 @@ func (c *config) newSite(cluster, cacheCluster *dbroute.Cluster, queue *jobs.Que
 		Demo: c.Demo, ShowReads: c.ShowReads,
 		TrustedProxies: c.TrustedProxies, Limits: c.Limits,
 	}
-	if c.Demo {
+	if c.Demo { // whose servers are others', so that no experiment runs here
+		experiments, err := lab.NewPages(lab.PagesConfig{Log: log})
+		if err != nil {
+			return nil, err
+		}
 		cfg.Lab = experiments.Register
 	}
 	return site.New(cfg)

@@ -142,13 +142,16 @@ func (p *parts) checkSchema(ctx context.Context, cfg *config, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	queuePending, err := p.queue.Pending(ctx)
-	switch {
-	case err != nil && cfg.QueueURL == "":
-		return err
-	case err != nil:
-		log.Warn("the queue cannot be reached", "error", err)
-	case pending || queuePending:
+	if !pending {
+		pending, err = p.queue.Pending(ctx) // false if it fails
+		if err != nil && cfg.QueueURL == "" {
+			return err
+		}
+		if err != nil {
+			log.Warn("the queue cannot be reached", "error", err)
+		}
+	}
+	if pending {
 		return errors.New("the schema is not up to date: run app migrate first")
 	}
 	return nil

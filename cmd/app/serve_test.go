@@ -36,8 +36,7 @@ func configured(t *testing.T, engine string) (environment, *stack.Stack, string)
 		"ADDR":                  "127.0.0.1:0",
 	}
 	if engine != "postgres" {
-		queues := stacktest.Queue(t)
-		env["QUEUE_DATABASE_URL"] = queues.Primary().URL(stacktest.Database(t, queues))
+		env["QUEUE_DATABASE_URL"] = stacktest.DatabaseURL(t, stacktest.Queue(t))
 	}
 	return env, servers, database
 }
@@ -74,6 +73,11 @@ func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {
 		if stdout != "" {
 			t.Errorf("stdout is %q", stdout)
 		}
+
+		// Also while a queue of its own is down, which alone would not keep it from serving.
+		env["QUEUE_DATABASE_URL"] = "postgres://app@127.0.0.1:1/none"
+		_, stderr = runs(t, env, 1, "serve")
+		wantOneLine(t, stderr, "the schema is not up to date: run app migrate first")
 	})
 }
 
@@ -383,9 +387,9 @@ func TestServeWithoutCommitIDs(t *testing.T) {
 			stacktest.Must(t, err)
 			t.Cleanup(func() { stacktest.Must(t, servers.Close()) })
 			env := environment{
-				"DATABASE_PRIMARY_URL":  servers.Primary().URL(stacktest.Database(t, servers)),
+				"DATABASE_PRIMARY_URL":  stacktest.DatabaseURL(t, servers),
 				"DATABASE_REPLICA_URLS": engine + "://app@127.0.0.1:1/none", // without a binary log there is none
-				"QUEUE_DATABASE_URL":    stacktest.Queue(t).Primary().URL(stacktest.Database(t, stacktest.Queue(t))),
+				"QUEUE_DATABASE_URL":    stacktest.DatabaseURL(t, stacktest.Queue(t)),
 				"SESSION_KEYS":          strings.Repeat("0123456789abcdef", 4),
 				"SECURE_COOKIES":        "false",
 				"DEMO":                  "true",
