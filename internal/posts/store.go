@@ -105,7 +105,7 @@ func (s *Store) Comments(ctx context.Context, postID, before int64, limit int) (
 // Create saves a user's new post and returns its id.
 func (s *Store) Create(ctx context.Context, authorID int64, d Draft) (id int64, err error) {
 	err = s.db.Write(ctx, "posts.Create", func(ctx context.Context, tx *dbroute.Tx) error {
-		id, err = tx.InsertID(ctx, `INSERT INTO posts (author_id, title, body) VALUES (?, ?, ?)`, authorID, d.Title, d.Body)
+		id, err = tx.InsertID(ctx, `INSERT INTO posts (author_id, title, body, changes) VALUES (?, ?, ?, 1)`, authorID, d.Title, d.Body)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (s *Store) Update(ctx context.Context, editor auth.User, id int64, d Draft,
 		}
 		_, err := tx.ExecContext(ctx, `
 			UPDATE posts
-			   SET title = ?, body = ?, version = version + 1, updated_at = CURRENT_TIMESTAMP(6)
+			   SET title = ?, body = ?, version = version + 1, changes = changes + 1, updated_at = CURRENT_TIMESTAMP(6)
 			 WHERE id = ?`, d.Title, d.Body, id)
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func lockOwn(ctx context.Context, tx *dbroute.Tx, editor auth.User, query string
 // post is gone, which the page it was written on may not have known.
 func (s *Store) AddComment(ctx context.Context, postID, authorID int64, body string) (id int64, err error) {
 	err = s.db.Write(ctx, "posts.AddComment", func(ctx context.Context, tx *dbroute.Tx) error {
-		err := lockPost(ctx, tx, postID)
+		err := countChange(ctx, tx, postID)
 		if err != nil {
 			return err
 		}
@@ -235,18 +235,23 @@ func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id 
 	})
 }
 
-// lockPost locks the post before anything of its, in every transaction, so that no
-// two wait for each other.
-func lockPost(ctx context.Context, tx *dbroute.Tx, id int64) error {
-	err := tx.QueryRowContext(ctx, `SELECT id FROM posts WHERE id = ? FOR UPDATE`, id).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("post %d: %w", id, ErrNotFound)
+// countChange counts a change to what belongs to a post. It comes first and locks the
+// post, so that no two transactions wait for each other.
+func countChange(ctx context.Context, tx *dbroute.Tx, postID int64) error {
+	result, err := tx.ExecContext(ctx, `UPDATE posts SET changes = changes + 1 WHERE id = ?`, postID)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return fmt.Errorf("post %d: %w", postID, ErrNotFound)
 	}
 	return err
 }
 
+// lockComment locks a comment that is about to be changed, and counts that.
 func lockComment(ctx context.Context, tx *dbroute.Tx, editor auth.User, postID, id int64, seen web.Versions) error {
-	if err := lockPost(ctx, tx, postID); err != nil {
+	if err := countChange(ctx, tx, postID); err != nil {
 		return err
 	}
 	version, err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0), version FROM comments WHERE post_id = ? AND id = ? FOR UPDATE`, postID, id)

@@ -39,12 +39,10 @@ type Summary struct {
 	MadeAt   time.Time
 }
 
-// changed counts a change, so that it can be told whether a summary includes it,
-// asks for a new one, and last forgets what the cache has of it.
+// changed ends a transaction that has changed something and counted that, by which it
+// can be told whether a summary includes it. It asks for a new summary, and last
+// forgets what the cache has.
 func (s *Store) changed(ctx context.Context, tx *dbroute.Tx, c Change, keys ...string) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE posts SET changes = changes + 1 WHERE id = ?`, c.PostID); err != nil {
-		return err
-	}
 	if s.summariser != nil {
 		if err := s.summariser.PostChanged(ctx, tx, c); err != nil {
 			return err
@@ -96,11 +94,15 @@ func (s Source) Summary() Summary {
 func (s *Store) SaveSummary(ctx context.Context, sum Summary) (saved bool, err error) {
 	err = s.db.Write(ctx, "posts.SaveSummary", func(ctx context.Context, tx *dbroute.Tx) error {
 		saved = false
-		if err := lockPost(ctx, tx, sum.PostID); err != nil {
+		err := tx.QueryRowContext(ctx, `SELECT id FROM posts WHERE id = ? FOR UPDATE`, sum.PostID).Scan(&sum.PostID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("post %d: %w", sum.PostID, ErrNotFound)
+		}
+		if err != nil {
 			return err
 		}
 		var has int64
-		err := tx.QueryRowContext(ctx, `SELECT changes FROM post_summaries WHERE post_id = ?`, sum.PostID).Scan(&has)
+		err = tx.QueryRowContext(ctx, `SELECT changes FROM post_summaries WHERE post_id = ?`, sum.PostID).Scan(&has)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			_, err = tx.ExecContext(ctx, `
