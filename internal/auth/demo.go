@@ -18,19 +18,12 @@ func (p *Pages) EnterDemo(c echo.Context) (User, error) {
 		return u, nil
 	}
 	account := p.demo.Account()
-	if err := p.limits.LogIn(ctx, web.ClientAddress(c), account.Email); err != nil {
-		return User{}, err
-	}
-	login := newSession()
-	user, err := p.authenticate(ctx, logInForm{Email: account.Email, password: account.Password}, login)
+	user, err := p.enter(c, account.Email, account.Password)
 	if errors.Is(err, ErrWrongPassword) {
 		return User{}, web.Explain(fmt.Errorf("enter demo: %w", web.ErrUnavailable),
 			"The people of the demo are not in this database. app migrate --seed adds them to an empty one.")
 	}
 	if err != nil {
-		return User{}, err
-	}
-	if err := p.cookies.set(c.Request(), c.Response(), login); err != nil {
 		return User{}, err
 	}
 	return p.store.ByID(dbroute.UsePrimary(ctx), user.UserID)

@@ -137,12 +137,7 @@ func (p *Pages) logIn(c echo.Context) error {
 		return err
 	}
 	form := parseLogIn(fields)
-	ctx := c.Request().Context()
-	if err := p.limits.LogIn(ctx, web.ClientAddress(c), form.Email); err != nil {
-		return web.OnPage(err, "login", p.newLogInPage(form))
-	}
-	login := newSession()
-	_, err = p.authenticate(ctx, form, login)
+	_, err = p.enter(c, form.Email, form.password)
 	switch {
 	case errors.Is(err, ErrWrongPassword):
 		form.Error = "The address or the password is wrong."
@@ -150,19 +145,25 @@ func (p *Pages) logIn(c echo.Context) error {
 	case err != nil:
 		return web.OnPage(err, "login", p.newLogInPage(form))
 	}
-	if err := p.cookies.set(c.Request(), c.Response(), login); err != nil {
-		return err
-	}
 	return web.SeeOther(c, form.Next, web.FlashLoggedIn)
 }
 
-// authenticate starts a session, or returns ErrWrongPassword.
-func (p *Pages) authenticate(ctx context.Context, form logInForm, login session) (Verified, error) {
-	user, err := p.store.Verify(ctx, p.passwords, form.Email, form.password)
+// enter counts an attempt to log in, and gives the browser a session. It returns
+// ErrWrongPassword if the address and the password are not somebody's.
+func (p *Pages) enter(c echo.Context, email, password string) (Verified, error) {
+	ctx := c.Request().Context()
+	if err := p.limits.LogIn(ctx, web.ClientAddress(c), email); err != nil {
+		return Verified{}, err
+	}
+	user, err := p.store.Verify(ctx, p.passwords, email, password)
 	if err != nil {
 		return Verified{}, err
 	}
-	return user, p.store.startSession(ctx, user, login)
+	login := newSession()
+	if err := p.store.startSession(ctx, user, login); err != nil {
+		return Verified{}, err
+	}
+	return user, p.cookies.set(c.Request(), c.Response(), login)
 }
 
 func (p *Pages) logOut(c echo.Context) error {
