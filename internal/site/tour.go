@@ -87,26 +87,22 @@ func nextDraft(title string) string {
 
 // post returns the user's post for the tour as it is now. Who has none gets one, which
 // the replicas must have before it can be stale on them.
-func (t *tour) post(ctx context.Context, user auth.User) (posts.Post, error) {
-	onPrimary := dbroute.UsePrimary(ctx)
-	var id int64
-	err := t.cluster.Read(onPrimary, "tour.Post", func(q dbroute.Querier) error {
+func (t *tour) post(ctx context.Context, user auth.User) (post posts.Post, err error) {
+	err = t.cluster.Read(dbroute.UsePrimary(ctx), "tour.Post", func(q dbroute.Querier) error {
 		return q.QueryRowContext(ctx, `
-			SELECT id
+			SELECT id, title, body
 			  FROM posts
 			 WHERE author_id = ? AND title LIKE ?
 			 ORDER BY id
-			 LIMIT 1`, user.ID, tourTitle+"%").Scan(&id)
+			 LIMIT 1`, user.ID, tourTitle+"%").Scan(&post.ID, &post.Title, &post.Body)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		if id, err = t.posts.Create(ctx, user.ID, posts.Draft{Title: tourTitle, Body: tourBody}); err == nil {
+		post.Title, post.Body = tourTitle, tourBody
+		if post.ID, err = t.posts.Create(ctx, user.ID, posts.Draft{Title: post.Title, Body: post.Body}); err == nil {
 			err = t.awaitReplicas(ctx)
 		}
 	}
-	if err != nil {
-		return posts.Post{}, err
-	}
-	return t.posts.ByID(onPrimary, id)
+	return post, err
 }
 
 // patience is for replicas that are as late as a demo's usually are.

@@ -16,11 +16,8 @@ import (
 // newDemo is a demo with its people and the lab.
 func newDemo(t *testing.T, engine string) *sitetest.Site {
 	t.Helper()
-	experiments, err := lab.NewPages(lab.PagesConfig{Engine: engine, AtOnce: 1, Log: slog.New(slog.DiscardHandler)})
-	stacktest.Must(t, err)
-	s := sitetest.New(t, engine, func(cfg *site.Config) { cfg.Demo, cfg.Lab = true, experiments.Register })
-	stacktest.Must(t, site.Seed(stacktest.Context(t), s.Cluster))
-	s.Applied()
+	s := sitetest.New(t, engine, sitetest.WithLab(t, lab.PagesConfig{Engine: engine, AtOnce: 1, Log: slog.New(slog.DiscardHandler)}))
+	s.Seed()
 	return s
 }
 
