@@ -35,7 +35,7 @@ type outbox struct {
 	log    *slog.Logger
 
 	committed chan outboxRow
-	trouble   atomic.Pointer[string] // nil if the queue has what it was given last
+	troubled  atomic.Bool // the queue does not have what it was given last
 }
 
 // outboxRow is one job in the outbox.
@@ -97,7 +97,7 @@ func (o *outbox) relay(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case row := <-o.committed:
-			if o.trouble.Load() == nil {
+			if !o.troubled.Load() {
 				o.report(ctx, o.deliver(ctx, o.more(row)))
 			} // else polling tries it when its turn comes
 		case <-poll.C:
@@ -128,18 +128,14 @@ func (o *outbox) more(row outboxRow) []outboxRow {
 
 // report logs when trouble begins and when it ends.
 func (o *outbox) report(ctx context.Context, err error) {
-	before := o.trouble.Load()
-	switch {
-	case ctx.Err() != nil:
-	case err == nil && before != nil:
-		o.trouble.Store(nil)
+	if ctx.Err() != nil {
+		return
+	}
+	switch before := o.troubled.Swap(err != nil); {
+	case err == nil && before:
 		o.log.InfoContext(ctx, "the outbox is relayed again")
-	case err != nil:
-		text := err.Error()
-		o.trouble.Store(&text)
-		if before == nil {
-			o.log.WarnContext(ctx, "the outbox keeps the jobs until they can be relayed", "error", err)
-		}
+	case err != nil && !before:
+		o.log.WarnContext(ctx, "the outbox keeps the jobs until they can be relayed", "error", err)
 	}
 }
 

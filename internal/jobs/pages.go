@@ -46,7 +46,7 @@ func (p *Pages) Register(r *web.Routes) {
 func (p *Pages) serveRiver(c echo.Context) error {
 	// Its script draws with styles in the page.
 	h := c.Response().Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "private, no-cache")
 	p.river.ServeHTTP(c.Response(), c.Request())
 	return nil

@@ -32,7 +32,7 @@ func (q *Queue) PostChanged(ctx context.Context, tx *dbroute.Tx, c posts.Change)
 
 // Trouble says why jobs stay in the outbox at the moment, or "".
 func (q *Queue) Trouble() string {
-	if q.outbox.trouble.Load() == nil {
+	if !q.outbox.troubled.Load() {
 		return ""
 	}
 	return "the queue cannot be reached"
