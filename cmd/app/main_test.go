@@ -55,7 +55,7 @@ func TestUnknownCommandIsWrong(t *testing.T) {
 }
 
 func TestEachCommandExplainsItsFlags(t *testing.T) {
-	for _, command := range []string{"demo", "lab", "serve", "worker", "migrate", "routes", "healthcheck"} {
+	for _, command := range []string{"demo", "lab", "torture", "serve", "worker", "migrate", "routes", "healthcheck"} {
 		if !strings.Contains(usage, "\n  "+command+" ") {
 			t.Errorf("app help does not name %s", command)
 		}

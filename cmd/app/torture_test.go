@@ -24,6 +24,9 @@ func TestTorture(t *testing.T) {
 				t.Errorf("it does not say %q: %s", want, stdout)
 			}
 		}
+		if strings.Contains(stdout, " 0 faults,") {
+			t.Errorf("nothing has failed: %s", stdout)
+		}
 		wantEmpty(t, dir)
 	})
 }

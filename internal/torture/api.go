@@ -111,14 +111,14 @@ func (c *client) fetchSelf() {
 	a.done(c)
 }
 
-// save sends a write, and hands its Commit-Id on if it is acknowledged.
+// save sends a write, and reports whether it is acknowledged.
 func (c *client) save(method, path string, body any, w Wrote, headers ...string) (*answer, bool) {
 	a := c.call(method, path, body, headers...)
 	a.op.Wrote = w
 	return a, a.op.Result == OK
 }
 
-// saved keeps the record of a write that was acknowledged.
+// saved keeps the record of a write that was acknowledged, and hands its Commit-Id on.
 func (c *client) saved(a *answer) {
 	a.done(c)
 	if id := a.header.Get("Commit-Id"); id != "" {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"freshread/internal/dbroute"
 )
 
 // Violation is a promise that was broken.
@@ -181,10 +183,9 @@ func readersOf(o *Op) []writer {
 
 func (c *checker) check(o *Op) {
 	if o.Consistency != "eventual" {
-		for _, s := range o.Saw {
+		for _, s := range slices.Concat(o.Saw, c.missing(o)) {
 			c.checkSight(o, s)
 		}
-		c.checkList(o)
 	}
 	c.checkValues(o)
 	c.checkPage(o)
@@ -252,17 +253,10 @@ func (c *checker) checkSight(o *Op, s Sight) {
 		return
 	}
 	need := c.needed(o, s.Object)
-	if need == nil || !c.older(o, s, need.Wrote.Version) {
+	if need == nil || !c.older(o, s, need.Wrote.Version) || c.mayComeLate(s) {
 		return
 	}
-	if w := c.writes[s]; w != nil && c.mayComeLate(w, s.Object) {
-		return
-	}
-	shown := []*Op{need}
-	if w := c.writes[s]; w != nil {
-		shown = append(shown, w)
-	}
-	c.report(c.ruleOf(o, s.Object), fmt.Sprintf("it shows %s, and had to show %s", s, Sight{s.Object, need.Wrote.Version, need.Wrote.Value}), o, shown...)
+	c.report(c.ruleOf(o, s.Object), fmt.Sprintf("it shows %s, and had to show %s", s, Sight{s.Object, need.Wrote.Version, need.Wrote.Value}), o, need, c.writes[s])
 }
 
 func (c *checker) ruleOf(o *Op, object Object) Rule {
@@ -287,27 +281,30 @@ func (c *checker) older(o *Op, s Sight, version Version) bool {
 	return version != Absent && !(ended && end < o.End)
 }
 
-// mayComeLate reports whether a write may have been done after one that was sent
-// later: nobody knows its outcome, and nothing but its arrival orders it. A post has
-// versions for that.
-func (c *checker) mayComeLate(w *Op, object Object) bool {
-	return w.Result == Unknown && kindOf(object) == "name"
+// mayComeLate reports whether what was seen may have been written after what was sent
+// later: nobody knows the outcome of that write, and nothing but its arrival orders it.
+// A post has versions for that.
+func (c *checker) mayComeLate(s Sight) bool {
+	w := c.writes[s]
+	return w != nil && w.Result == Unknown && kindOf(s.Object) == "name"
 }
 
-// checkList looks for what a list had to show and did not.
-func (c *checker) checkList(o *Op) {
+// missing returns as absent what an operation's list had room for and does not show.
+func (c *checker) missing(o *Op) []Sight {
 	if o.List == nil {
-		return
+		return nil
 	}
 	seen := map[Object]bool{}
 	for _, s := range o.Saw {
 		seen[s.Object] = true
 	}
+	var absent []Sight
 	for _, w := range c.children[o.List.Parent] {
-		if !seen[w.Wrote.Object] && numberOf(w.Wrote.Object) >= o.List.From {
-			c.checkSight(o, Sight{Object: w.Wrote.Object, Version: Absent})
+		if object := w.Wrote.Object; !seen[object] && numberOf(object) >= o.List.From {
+			absent = append(absent, Sight{Object: object, Version: Absent})
 		}
 	}
+	return absent
 }
 
 func numberOf(object Object) int64 {
@@ -358,7 +355,9 @@ func (c *checker) checkValues(o *Op) {
 }
 
 // mayLeave are the reasons for which a page may leave its replica for the primary.
-var mayLeave = []string{"replica failed", "after write", "write", "in transaction", "primary asked for"}
+var mayLeave = []dbroute.Reason{
+	dbroute.ReplicaFailed, dbroute.AfterWrite, dbroute.Written, dbroute.InTransaction, dbroute.PrimaryAskedFor,
+}
 
 // checkPage holds a page to one server. What the page reads later must not be older.
 func (c *checker) checkPage(o *Op) {
@@ -372,7 +371,7 @@ func (c *checker) checkPage(o *Op) {
 	seen := map[Object]Sight{}
 	for _, s := range o.Saw {
 		before := seen[s.Object]
-		if w := c.writes[s]; c.older(o, s, before.Version) && !(w != nil && c.mayComeLate(w, s.Object)) {
+		if c.older(o, s, before.Version) && !c.mayComeLate(s) {
 			c.report(OneState, fmt.Sprintf("it shows %s and then %s", before, s), o)
 		}
 		seen[s.Object] = s
@@ -427,14 +426,14 @@ func (c *checker) checkMonotonic() {
 			p = &past{map[Object]*Op{}, map[Object]Sight{}}
 			sessions[o.Session.ID] = p
 		}
-		for _, s := range c.withMissing(o, p.sights) {
+		for _, s := range slices.Concat(o.Saw, c.missing(o)) {
 			if kindOf(s.Object) == "count" {
 				continue
 			}
 			before, known := p.sights[s.Object]
 			switch {
 			case known && c.older(o, s, before.Version):
-				if w := c.writes[s]; w == nil || !c.mayComeLate(w, s.Object) {
+				if !c.mayComeLate(s) {
 					c.report(Monotonic, fmt.Sprintf("it shows %s after %s", s, before), o, p.newest[s.Object])
 				}
 			case s.Version != Absent:
@@ -442,31 +441,6 @@ func (c *checker) checkMonotonic() {
 			}
 		}
 	}
-}
-
-// withMissing returns what an operation saw, and as absent what its list does not
-// show of what was seen before.
-func (c *checker) withMissing(o *Op, before map[Object]Sight) []Sight {
-	if o.List == nil {
-		return o.Saw
-	}
-	all := slices.Clone(o.Saw)
-	seen := map[Object]bool{}
-	for _, s := range o.Saw {
-		seen[s.Object] = true
-	}
-	for _, w := range c.children[o.List.Parent] {
-		if _, known := before[w.Wrote.Object]; known && !seen[w.Wrote.Object] && numberOf(w.Wrote.Object) >= o.List.From {
-			all = append(all, Sight{Object: w.Wrote.Object})
-		}
-	}
-	return all
-}
-
-// Limit is how many writes a user may make at once, and how many in a time.
-type Limit struct {
-	Hits int
-	Per  time.Duration
 }
 
 // checkLimits counts each user's writes in every stretch of time.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"freshread/internal/cache"
 )
 
 var (
@@ -264,7 +266,7 @@ func TestCheckLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := story(test.ops...)
-			h.Limit = Limit{Hits: test.hits, Per: time.Duration(test.hits) * time.Second}
+			h.Limit = cache.Limit{Hits: test.hits, Per: time.Duration(test.hits) * time.Second}
 			wantRules(t, h, test.want...)
 		})
 	}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"freshread/internal/dbroute"
 )
 
 // client is a session at work.
@@ -159,19 +161,19 @@ var guards = map[string]bool{"auth.Guard": true, "auth.Cover": true, "tokens.ByI
 func serversOf(h http.Header) []Server {
 	var servers []Server
 	for _, m := range timing.FindAllStringSubmatch(strings.Join(h.Values("Server-Timing"), ", "), -1) {
-		if guards[m[1]] || m[4] == "primary-only" || m[4] == "touch" {
+		why := dbroute.Reason(m[4])
+		if guards[m[1]] || why == dbroute.PrimaryOnly || why == dbroute.Touched {
 			continue
 		}
 		id, _ := strconv.Atoi(m[2])
-		servers = append(servers, Server{ID: id, Replica: m[3] == "replica", Reason: m[4]})
+		servers = append(servers, Server{ID: id, Replica: m[3] == string(dbroute.Replica), Reason: why})
 	}
 	return servers
 }
 
 // get opens a page.
 func (c *client) get(path string) *answer {
-	a := c.send(http.MethodGet, path, "", "")
-	return a
+	return c.send(http.MethodGet, path, "", "")
 }
 
 // post sends a form.

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"freshread/internal/cache"
+	"freshread/internal/dbroute"
 )
 
 // History is what happened in one round.
 type History struct {
 	Ops       []Op
 	Faults    []Fault
-	Monotonic bool // the site ran with READ_MONOTONIC=on
-	Limit     Limit
+	Monotonic bool          // the site ran with READ_MONOTONIC=on
+	Limit     cache.Limit   // of each user's writes
 	Worked    time.Duration // how long the sessions were at work
 }
 
@@ -37,7 +40,7 @@ type Op struct {
 	Consistency string
 	Given       *Op // the write whose Commit-Id was handed to the session
 	Credential  string
-	Final       bool // after all faults, with strong consistency
+	Final       bool // after all faults, when all servers have everything
 	Idle        bool // of a session that has waited for the replicas
 	Cut         bool // the client went away before the answer
 
@@ -102,7 +105,7 @@ type List struct {
 type Server struct {
 	ID      int
 	Replica bool
-	Reason  string
+	Reason  dbroute.Reason
 }
 
 // Fault is one that was injected.

@@ -238,7 +238,7 @@ func serveVariant(name string) error {
 		PasswordCost: auth.Cost{Memory: 8, Time: 1, Threads: 1},
 		Limits:       site.SameLimits(cache.Limit{Hits: 1000, Per: time.Second}),
 	}
-	config.Limits.WritesByUser = cache.Limit(writeLimit)
+	config.Limits.WritesByUser = writeLimit
 	if v.config != nil {
 		v.config(&config)
 	}
@@ -293,7 +293,7 @@ func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 				round++
 				w, h, err := r.round(t.Context(), round)
 				stacktest.Must(t, err)
-				stacktest.Must(t, r.finish(w, h, true))
+				stacktest.Must(t, r.finish(t.Context(), w, h, true))
 				found = map[Rule]int{}
 				for _, violation := range Check(h) {
 					found[violation.Rule]++

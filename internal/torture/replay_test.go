@@ -59,7 +59,7 @@ func TestEveryStepAndFaultHappens(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range []deck{replicaFaults, primaryFaults, processFaults} {
+	for _, d := range []deck{replicaFaults, primaryFaults, processFaults, queueFaults} {
 		first := faults(1, 0, 1, d)[:len(d)]
 		for _, kind := range d {
 			if !slices.ContainsFunc(first, func(f plannedFault) bool { return f.kind == kind }) {

@@ -79,7 +79,7 @@ func (r *rig) start(ctx context.Context) (err error) {
 		"DATABASE_PRIMARY_URL=" + urls[0], "DATABASE_REPLICA_URLS=" + strings.Join(urls[1:], ","),
 		"QUEUE_DATABASE_URL=" + queueURL, "JOB_WORKERS=3", "JOB_DELAY=2s", "JOB_COMMIT_WAIT=1s",
 		"SESSION_KEYS=" + hex.EncodeToString(key), "SECURE_COOKIES=false", "SHOW_READS=true", "LOG_FORMAT=text", "LOG_LEVEL=warn",
-		"LIMIT_WRITES=" + fmt.Sprintf("%d/%s", writeLimit.Hits, writeLimit.Per),
+		"LIMIT_WRITES=" + writeLimit.String(),
 		"LIMIT_LOGIN_ADDRESS=1000/1s", "LIMIT_LOGIN_ACCOUNT=1000/1s", "LIMIT_SIGNUP=1000/1s", "LIMIT_TOKENS=1000/1s",
 	}
 	return nil

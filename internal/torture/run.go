@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"freshread/internal/cache"
 )
 
 // Options says what to run.
@@ -73,7 +75,7 @@ const (
 )
 
 // writeLimit is in nobody's way but that of who hurries.
-var writeLimit = Limit{Hits: 60, Per: 3 * time.Second}
+var writeLimit = cache.Limit{Hits: 60, Per: 3 * time.Second}
 
 // Run runs rounds, one after the other, and returns what they have shown.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
@@ -90,7 +92,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 			return nil, fmt.Errorf("round %d of seed %d: %w", round+1, o.Seed, err)
 		}
 		last := report.worked+h.Worked >= o.Duration && report.operations+w.answered() >= o.Operations && round+1 >= len(o.Modes)
-		if err := r.finish(w, h, last); err != nil {
+		if err := r.finish(ctx, w, h, last); err != nil {
 			return nil, err
 		}
 		report.add(h, o.Progress)
@@ -102,14 +104,14 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 }
 
 // finish looks for the jobs of a round, and keeps its history.
-func (r *rig) finish(w *world, h *History, last bool) error {
+func (r *rig) finish(ctx context.Context, w *world, h *History, last bool) error {
 	patience := min(r.JobsWithin, jobsSoon)
 	if last {
 		patience = r.JobsWithin
 	}
-	r.awaitJobs(w, patience, last)
+	err := r.awaitJobs(ctx, w, patience, last)
 	h.Ops = w.history()
-	return r.stopProcesses()
+	return errors.Join(err, r.stopProcesses())
 }
 
 // round lets sessions work while faults happen, and then looks whether all is there.
@@ -148,7 +150,7 @@ func (r *rig) round(ctx context.Context, number int) (*world, *History, error) {
 // programs, and some of nobody.
 func (w *world) newClients() ([]*client, error) {
 	var clients []*client
-	add := func(kind string, p *person) (*client, error) {
+	add := func(kind string, p *person) error {
 		s := Session{ID: w.number(len(clients) + 1), Kind: kind, Marked: kind != unmarked && kind != attacker}
 		if p != nil {
 			s.User = p.id
@@ -156,14 +158,14 @@ func (w *world) newClients() ([]*client, error) {
 		c := w.newClient(s, p)
 		clients = append(clients, c)
 		if kind != marked && kind != unmarked && kind != attacker {
-			return c, nil
+			return nil
 		}
 		t, err := c.makeToken(p)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.bearer, c.token = t.text, object("token", t.id)
-		return c, nil
+		return nil
 	}
 	var errs []error
 	for i, p := range w.people {
@@ -172,13 +174,11 @@ func (w *world) newClients() ([]*client, error) {
 			kinds = []string{attacker}
 		}
 		for _, kind := range kinds {
-			_, err := add(kind, p)
-			errs = append(errs, err)
+			errs = append(errs, add(kind, p))
 		}
 	}
 	for _, kind := range []string{visitor, visitor, receiver, receiver} {
-		_, err := add(kind, nil)
-		errs = append(errs, err)
+		errs = append(errs, add(kind, nil))
 	}
 	return clients, errors.Join(errs...)
 }

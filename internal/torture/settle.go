@@ -55,9 +55,9 @@ const (
 
 // awaitJobs returns once the summary of each post includes all of its changes, or
 // when there is no more patience.
-func (r *rig) awaitJobs(w *world, patience time.Duration, last bool) {
+func (r *rig) awaitJobs(ctx context.Context, w *world, patience time.Duration, last bool) error {
 	if patience < 0 {
-		return
+		return nil
 	}
 	reader := w.newClient(Session{ID: w.number(0), Kind: "final reader"}, nil)
 	reader.final = true
@@ -69,10 +69,15 @@ func (r *rig) awaitJobs(w *world, patience time.Duration, last bool) {
 		late := time.Now().After(deadline)
 		r.waiting = slices.DeleteFunc(r.waiting, func(post int64) bool { return reader.seeSummary(post, late && last) })
 		if late {
-			return
+			return nil
 		}
-		time.Sleep(200 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for jobs: %w", context.Cause(ctx))
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
+	return nil
 }
 
 // backWithin is how long after the last fault a session may read the primary: the

@@ -15,7 +15,6 @@ type world struct {
 
 	mu     sync.Mutex
 	ops    []*Op
-	done   int // of them, answered
 	people []*person
 	handed *handed // the latest Commit-Id of a program
 }
@@ -53,9 +52,6 @@ func (w *world) record(o *Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ops = append(w.ops, o)
-	if o.answered() {
-		w.done++
-	}
 }
 
 // history returns what was recorded.
@@ -70,10 +66,15 @@ func (w *world) history() []Op {
 }
 
 // answered returns how many operations the site has answered.
-func (w *world) answered() int {
+func (w *world) answered() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.done
+	for _, o := range w.ops {
+		if o.answered() {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *world) hand(commitID string, by *Op) {
