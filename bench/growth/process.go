@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -31,8 +32,8 @@ type process struct {
 
 func (f *fleet) command(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, f.program, args...)
-	c.Env = append(os.Environ(), f.environment...)
-	c.Stderr = io.Discard // a line for each request is written all the same
+	c.Env = slices.Clone(f.environment) // and nothing of ours, which may be that of another site
+	c.Stderr = io.Discard               // a line for each request is written all the same
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	return c
 }
@@ -100,7 +101,7 @@ func (f *fleet) start(ctx context.Context) (*process, error) {
 
 // stop returns what the process has used.
 func (p *process) stop() (cpu time.Duration, err error) {
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return 0, err
 	}
 	if err := p.command.Wait(); err != nil {

@@ -1,6 +1,7 @@
 package growth
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -97,8 +98,11 @@ func newFleet(ctx context.Context, o measure.Options, s *servers.Servers) (*flee
 		"DATABASE_PRIMARY_URL=" + cfg.Primary, "DATABASE_REPLICA_URLS=" + cfg.Replicas[0],
 		"SESSION_KEYS=" + hex.EncodeToString(key), "SECURE_COOKIES=false", "CHECK_TIMEOUT=2s",
 	}, proxies}
-	if err := f.command(ctx, "migrate", "--seed").Run(); err != nil {
-		return nil, fmt.Errorf("%s migrate: %w", o.App, err)
+	migrate := f.command(ctx, "migrate", "--seed")
+	var said bytes.Buffer
+	migrate.Stderr = &said
+	if err := migrate.Run(); err != nil {
+		return nil, fmt.Errorf("%s migrate: %w: %s", o.App, err, said.Bytes())
 	}
 	return f, s.WaitApplied(ctx)
 }

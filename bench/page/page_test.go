@@ -29,10 +29,14 @@ func TestBothServeTheSamePage(t *testing.T) {
 }
 
 func TestLessThroughputMissesTheTarget(t *testing.T) {
-	for ratio, want := range map[float64]bool{1.1: true, 1.3: false} {
-		made := section([]trial.Result{{Ratio: 1, Time: time.Millisecond}, {Ratio: ratio, Time: time.Millisecond}})
-		if got := made.Targets[0].Met; got != want {
-			t.Errorf("at %.2f of the time, met is %v", ratio, got)
+	for _, c := range []struct {
+		ratio, spread float64
+		want          bool
+	}{{1.1, 1.2, true}, {1.3, 1.2, false}, {1.1, 1.5, false}} {
+		site := trial.Result{Ratio: c.ratio, Time: time.Millisecond, Low: c.ratio, High: c.ratio * c.spread}
+		made := section([]trial.Result{{Ratio: 1, Time: time.Millisecond}, site})
+		if got := made.Targets[0].Met; got != c.want {
+			t.Errorf("at %.2f of the time, and a spread of %.1f, met is %v", c.ratio, c.spread, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"freshread/bench/chart"
 	"freshread/bench/measure"
@@ -52,6 +53,7 @@ type row struct {
 	name   string
 	want   string
 	figure func(trips) float64 // what the target is of
+	least  float64             // less is not cheaper, but wrongly counted
 	most   float64
 	of     func(counts) trips
 }
@@ -60,23 +62,23 @@ func rows() []row {
 	return []row{
 		{
 			"a visitor who has written nothing", "none added for an anonymous reader",
-			trips.added, 0, func(n counts) trips { return n.anonymous },
+			trips.added, 0, 0, func(n counts) trips { return n.anonymous },
 		},
 		{
 			"signed in", "one added for a signed-in reader, the guard",
-			trips.added, 1, func(n counts) trips { return n.signedIn },
+			trips.added, 1, 1, func(n counts) trips { return n.signedIn },
 		},
 		{
 			"just saved, no replica has it", "at most two for a marker that is pending",
-			trips.forMarker, 2, func(n counts) trips { return n.pending },
+			trips.forMarker, 1, 2, func(n counts) trips { return n.pending },
 		},
 		{
 			"the replicas have it, first page", "one, once, when a marker has become reached",
-			trips.forMarker, 1, func(n counts) trips { return n.first },
+			trips.forMarker, 1, 1, func(n counts) trips { return n.first },
 		},
 		{
 			"from then on", "none for a marker that is known to be reached",
-			trips.forMarker, 0, func(n counts) trips { return n.reached },
+			trips.forMarker, 0, 0, func(n counts) trips { return n.reached },
 		},
 	}
 }
@@ -99,14 +101,14 @@ func section(all []counts, servers []string) report.Section {
 	for _, r := range rows() {
 		first := r.of(all[0])
 		cells := []string{r.name, fmt.Sprint(first.reads)}
-		figure, added := 0.0, 0.0
+		least, figure, added := math.Inf(1), math.Inf(-1), 0.0
 		for _, n := range all {
 			t := r.of(n)
 			cells = append(cells, fmt.Sprintf("%.3g", t.all))
-			figure, added = max(figure, r.figure(t)), max(added, t.added())
+			least, figure, added = min(least, r.figure(t)), max(figure, r.figure(t)), max(added, t.added())
 		}
 		table.Rows = append(table.Rows, append(cells, fmt.Sprint(first.guard()), fmt.Sprintf("%.3g", added-first.guard())))
-		s.Targets = append(s.Targets, report.Target{Want: r.want, Got: fmt.Sprintf("%.3g", figure), Met: figure <= r.most})
+		s.Targets = append(s.Targets, report.Target{Want: r.want, Got: fmt.Sprintf("%.3g", figure), Met: least >= r.least && figure <= r.most})
 		group.Bars = append(group.Bars, chart.Bar{Label: r.name, Value: added, Text: fmt.Sprintf("%.3g", added)})
 		bars.Description += fmt.Sprintf(" %s: %.3g.", r.name, added)
 	}

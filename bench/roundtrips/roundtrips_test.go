@@ -22,7 +22,7 @@ func TestTargetsAreMet(t *testing.T) {
 	}
 }
 
-func TestOneMoreMissesTheTarget(t *testing.T) {
+func TestAnyOtherNumberMissesTheTarget(t *testing.T) {
 	as := func(more float64) counts {
 		return counts{
 			anonymous: trips{all: 2 + more, reads: 2},
@@ -32,7 +32,7 @@ func TestOneMoreMissesTheTarget(t *testing.T) {
 			reached:   trips{all: 4 + more, reads: 3, guarded: 1},
 		}
 	}
-	for _, more := range []float64{0, 0.1} {
+	for _, more := range []float64{0, 0.1, -2} {
 		for _, target := range section([]counts{as(0), as(more)}, []string{"a", "b"}).Targets {
 			if target.Met != (more == 0) {
 				t.Errorf("with %v more: %+v", more, target)

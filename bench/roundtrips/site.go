@@ -30,10 +30,10 @@ func newCounted(ctx context.Context, s *servers.Servers) (*counted, error) {
 		return nil, err
 	}
 	cfg, proxies, err := wire.Through(s.Config())
+	s.OnClose(proxies.Close)
 	if err != nil {
 		return nil, err
 	}
-	s.OnClose(proxies.Close)
 	handler, err := app.New(ctx, s, cfg, func(cfg *site.Config) { cfg.ShowReads = true })
 	if err != nil {
 		return nil, err

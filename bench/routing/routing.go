@@ -53,7 +53,7 @@ func section(results []trial.Result) report.Section {
 			},
 		},
 		Notes: []string{
-			"A request has one scope, however much it reads. Over a network the same read takes 50 µs and more, so that routing is lost in it.",
+			"A request has one scope, however much it reads. Over a network the same read takes far longer, so that routing is lost in it.",
 		},
 	}
 	table := report.Table{Columns: []string{"One read", "Time", "Beyond `database/sql`", "Ratio", "Allocations", "Bytes"}}

@@ -106,7 +106,9 @@ func readInNewScope(cluster *dbroute.Cluster, m dbroute.Marker) reading {
 	return func(ctx context.Context) (post, error) {
 		ctx, scope := cluster.NewScope(ctx)
 		scope.RouteByCommit(ctx, m)
-		return read(ctx)
+		p, err := read(ctx)
+		scope.Outcome()
+		return p, err
 	}
 }
 

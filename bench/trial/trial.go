@@ -82,11 +82,12 @@ func (p Plan) size(ctx context.Context, v Variant) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		quickest = min(quickest, max(t.time, 1))
-		if t.time*time.Duration(n) >= p.Turn/4 {
-			long++
+		if t.time*time.Duration(n) < p.Turn/4 {
+			n *= 2 // too short to tell: CPU time is counted in microseconds
+			continue
 		}
-		n = max(n, min(2*n, int(p.Turn/quickest)))
+		quickest = min(quickest, t.time)
+		long++
 	}
 	return max(1, int(p.Turn/quickest)), nil
 }
