@@ -37,7 +37,7 @@ torture: ## Let servers fail under many sessions, on each engine, and check what
 
 .PHONY: test
 test: ## Run all tests on real servers, with the race detector
-	@scripts/install $(sort $(all) $(queue)) compiler ps browser axe
+	@scripts/install $(sort $(all) $(queue)) compiler ps curl browser axe
 	TEST_ENGINES="$(all)" TEST_BROWSER=required go test -race -timeout 30m ./...
 	TEST_ENGINES="$(all)" go -C bench test -timeout 30m ./...
 
