@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,8 @@ import (
 
 func TestTorture(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
-		dir := newFolder(t)
-		a := start(t, nil, "torture", "--engine", engine, "--seed", "5", "--duration", "1s", "--processes", "2", "--data", dir)
+		dir, logs := newFolder(t), filepath.Join(t.TempDir(), "new")
+		a := start(t, nil, "torture", "--engine", engine, "--seed", "5", "--duration", "1s", "--processes", "2", "--data", dir, "--logs", logs)
 		select {
 		case <-a.ended:
 		case <-time.After(5 * time.Minute): // a job whose worker is killed takes a while
@@ -28,6 +29,11 @@ func TestTorture(t *testing.T) {
 			t.Errorf("nothing has failed: %s", stdout)
 		}
 		wantEmpty(t, dir)
+		for _, name := range []string{"process-1.log", "process-2.log"} {
+			if _, err := os.Stat(filepath.Join(logs, name)); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }
 

@@ -152,6 +152,9 @@ func (p *process) ready(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		if failed := p.failure(); failed != nil {
+			return failed
+		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():

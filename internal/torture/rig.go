@@ -33,6 +33,14 @@ type rig struct {
 
 // start starts the servers and makes the site's database.
 func (r *rig) start(ctx context.Context) (err error) {
+	if r.logs = r.Logs; r.logs == "" {
+		r.logs, err = os.MkdirTemp(r.Dir, "torture-")
+	} else {
+		err = os.MkdirAll(r.logs, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("make a folder for logs: %w", err)
+	}
 	fmt.Fprintf(r.Progress, "starting %s: a primary and %d replicas\n", r.Engine, r.Replicas)
 	// A server that has hung finds many a connection that its client has given up.
 	settings := map[string]string{"max_connections": strconv.Itoa(200 * r.Processes)}
@@ -43,11 +51,6 @@ func (r *rig) start(ctx context.Context) (err error) {
 		Engine: r.Engine, Replicas: make([]time.Duration, r.Replicas), Settings: settings, Dir: r.Dir,
 	}); err != nil {
 		return err
-	}
-	if r.logs = r.Logs; r.logs == "" {
-		if r.logs, err = os.MkdirTemp(r.Dir, "torture-"); err != nil {
-			return err
-		}
 	}
 	if err := r.stack.CreateDatabase(ctx, databaseName); err != nil {
 		return err
