@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -105,7 +106,7 @@ func (l *Limiter) Hit(ctx context.Context, subject string) error {
 	var retryIn time.Duration
 	var err error
 	for range maxTries {
-		if retryIn, err = l.hit(ctx, l.row(subject)); !dbroute.IsDeadlock(err) {
+		if retryIn, err = l.hit(ctx, l.row(subject)); !errors.Is(err, dbroute.ErrContended) {
 			break
 		}
 	}

@@ -15,6 +15,11 @@ import (
 // connectTimeout bounds one attempt to connect if the URL sets no bound.
 const connectTimeout = 2 * time.Second
 
+// lockTimeout bounds how long a statement waits for a lock if the URL sets no bound.
+// Left to themselves PostgreSQL waits for ever, and InnoDB for 50 s: a lock whose owner
+// hangs would hold up all who need it, and their connections.
+const lockTimeout = 10 * time.Second
+
 // dialFunc makes a network connection.
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 

@@ -12,6 +12,8 @@ type dialect struct {
 	serverID   string   // an expression: the id of the server that evaluates it
 	connection string   // an expression: which of the server's connections evaluates it
 	sleep      string   // a query that takes so many seconds
+	impatient  string   // appended to a URL: how soon a wait for a lock ends, as soon as it can
+	patience   string   // a query for how many seconds a lock of a row and of a table is waited for
 	trigger    []string // make an INSERT into requests change note 1
 	sneak      []string // queries that write
 	refusals   []string // by the database, of those
@@ -25,6 +27,8 @@ func dialectOf(engine string) dialect {
 			serverID:   `coalesce(current_setting('app.server_id', true), '0')::integer`,
 			connection: `pg_backend_pid()`,
 			sleep:      `SELECT pg_sleep(%v)`,
+			impatient:  `&lock_timeout=100`,
+			patience:   `SELECT setting::bigint / 1000, setting::bigint / 1000 FROM pg_settings WHERE name = 'lock_timeout'`,
 			trigger: []string{
 				`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE notes SET text = 'new' WHERE id = 1; RETURN NULL; END $$`,
 				`CREATE TRIGGER note AFTER INSERT ON requests FOR EACH ROW EXECUTE FUNCTION note()`,
@@ -44,6 +48,8 @@ func dialectOf(engine string) dialect {
 		serverID:   `@@server_id`,
 		connection: `connection_id()`,
 		sleep:      `SELECT sleep(%v)`,
+		impatient:  `?innodb_lock_wait_timeout=1`,
+		patience:   `SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout`,
 		trigger:    []string{`CREATE TRIGGER note AFTER INSERT ON requests FOR EACH ROW UPDATE notes SET text = 'new' WHERE id = 1`},
 		sneak: []string{
 			`INSERT INTO notes (text) VALUES ('sneaked in')`,

@@ -116,11 +116,15 @@ reached a commit is answered by one server and the read by another.
 
 The pools for reads set default_transaction_read_only (PostgreSQL),
 transaction_read_only (MySQL) or tx_read_only (MariaDB) when they connect, which a
-pooler has to pass on. On MySQL and MariaDB a server with read_only=ON is a replica,
+pooler has to pass on, as what follows. On MySQL and MariaDB a server with read_only=ON is a replica,
 and one without is a primary.
 
 Sessions of MySQL and MariaDB run in UTC and, unless the URL says otherwise, under
 READ COMMITTED, as those of PostgreSQL do.
+
+Unless the URL says otherwise, a statement waits for a lock for 10 s at most
+(lock_timeout on PostgreSQL, innodb_lock_wait_timeout and lock_wait_timeout on MySQL
+and MariaDB), and ends in [ErrContended] then.
 
 RouteByWindow compares times of the processes' clocks.
 */

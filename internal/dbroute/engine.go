@@ -76,9 +76,9 @@ type engine interface {
 	// duplicateKey reports whether a unique index refused a row.
 	duplicateKey(err error) bool
 
-	// deadlock reports whether the statement, and with it its transaction, was the
-	// victim of a deadlock.
-	deadlock(err error) bool
+	// contended reports whether a statement gave way to others: in a deadlock, or
+	// since they held a lock for too long.
+	contended(err error) bool
 
 	// endsTransaction reports whether an error of a statement has rolled back its
 	// transaction without the server refusing what is sent next.

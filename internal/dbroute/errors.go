@@ -16,6 +16,10 @@ var (
 	// ErrCommitUnknown is a write whose COMMIT was sent and not answered: it
 	// may have happened. The scope's marker is then unknown.
 	ErrCommitUnknown = errors.New("outcome of the commit unknown")
+	// ErrContended is a read or a write that others were in the way of: it waited
+	// for their lock for too long, or they for its. The call that returned it has
+	// written nothing, and may succeed if it is tried again.
+	ErrContended = errors.New("contended")
 	// ErrInTransaction is a question that has no answer before the commit.
 	ErrInTransaction = errors.New("inside a transaction")
 	// ErrNoCommitID is a merge of nothing.
@@ -38,15 +42,5 @@ func (e *CapabilityError) Error() string { return strings.Join(e.Missing, "; ") 
 // IsDuplicateKey reports whether a write failed since a unique index has such a
 // row already.
 func IsDuplicateKey(err error) bool {
-	return anyEngine(err, func(e engine) bool { return e.duplicateKey(err) })
-}
-
-// IsDeadlock reports whether a write was rolled back since it and others waited for
-// each other. The same write may succeed if it is tried again.
-func IsDeadlock(err error) bool {
-	return anyEngine(err, func(e engine) bool { return e.deadlock(err) })
-}
-
-func anyEngine(err error, is func(engine) bool) bool {
-	return err != nil && slices.ContainsFunc(engines(), is)
+	return err != nil && slices.ContainsFunc(engines(), func(e engine) bool { return e.duplicateKey(err) })
 }

@@ -54,6 +54,9 @@ func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVari
 	// As elsewhere. Under REPEATABLE READ a transaction that has waited for a
 	// lock would go on to read what was there before.
 	set(cfg, isolationVariable, "'READ-COMMITTED'")
+	seconds := strconv.Itoa(int(lockTimeout.Seconds()))
+	set(cfg, "innodb_lock_wait_timeout", seconds) // for rows
+	set(cfg, "lock_wait_timeout", seconds)        // for tables
 	if readOnly {
 		cfg.Params[readOnlyVariable] = "1"
 	}
@@ -175,11 +178,12 @@ func (mysqlFamily) duplicateKey(err error) bool {
 	return errors.As(err, &refused) && refused.Number == 1062
 }
 
-func (mysqlFamily) deadlock(err error) bool {
+func (mysqlFamily) contended(err error) bool {
 	var refused *mysql.MySQLError
-	return errors.As(err, &refused) && refused.Number == 1213
+	return errors.As(err, &refused) && (refused.Number == 1213 || refused.Number == 1205) // deadlock, lock wait timeout
 }
 
-// A deadlock rolls the whole transaction back, and what is sent after it would
-// be committed statement by statement.
-func (f mysqlFamily) endsTransaction(err error) bool { return f.deadlock(err) }
+// A deadlock rolls the whole transaction back, and what is sent after it would be
+// committed statement by statement. A lock that was not to be had does so with
+// innodb_rollback_on_timeout=ON; without, the rest would be committed.
+func (f mysqlFamily) endsTransaction(err error) bool { return f.contended(err) }

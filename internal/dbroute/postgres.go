@@ -32,6 +32,9 @@ func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.C
 		cfg.ConnectTimeout = connectTimeout
 	}
 	cfg.DialFunc = pgconn.DialFunc(dial)
+	if _, given := cfg.RuntimeParams["lock_timeout"]; !given {
+		cfg.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
+	}
 	if readOnly {
 		cfg.RuntimeParams["default_transaction_read_only"] = "on"
 	}
@@ -291,9 +294,16 @@ func (postgres) duplicateKey(err error) bool {
 	return errors.As(err, &refused) && refused.Code == "23505" // unique_violation
 }
 
-func (postgres) deadlock(err error) bool {
+func (postgres) contended(err error) bool {
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == "40P01" // deadlock_detected
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch refused.Code {
+	case "40P01", "40001", "55P03": // deadlock_detected, serialization_failure, lock_not_available
+		return true
+	}
+	return false
 }
 
 // endsTransaction: the server refuses whatever follows an error.

@@ -85,10 +85,12 @@ func (c *Cluster) Read(ctx context.Context, name string, fn func(Querier) error)
 	return nil
 }
 
-// explain names the reason of a connection's failure: the client went away, or
-// the primary is not there.
+// explain names the reason of a failure: others were in the way, the client went
+// away, or the primary is not there.
 func (c *Cluster) explain(ctx context.Context, s *server, err error) error {
 	switch {
+	case c.engine.contended(err):
+		return fmt.Errorf("%w: %w", ErrContended, err)
 	case c.fault(err) != faultConnection:
 		return err
 	case ctx.Err() != nil:

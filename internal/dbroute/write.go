@@ -236,17 +236,17 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	}
 	timeout := time.AfterFunc(c.cfg.CommitTimeout, cancel)
 	defer timeout.Stop()
-	return c.commitError(tx.Commit())
+	return c.commitError(ctx, tx.Commit())
 }
 
 // commitError tells a COMMIT that the server refused from one that it did not
 // answer. Only the former is known not to have happened.
-func (c *Cluster) commitError(err error) error {
+func (c *Cluster) commitError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case c.fault(err) == faultStatement:
-		return fmt.Errorf("commit: %w", err)
+		return c.explain(ctx, c.primary, fmt.Errorf("commit: %w", err))
 	}
 	return fmt.Errorf("commit: %w: %w", ErrCommitUnknown, err)
 }

@@ -276,6 +276,49 @@ func TestInTxKnowsTransactionsOfEveryCluster(t *testing.T) {
 	})
 }
 
+// A lock that somebody keeps holds up nobody for ever, and all of the write that waits
+// for it is undone.
+func TestLocksAreNotWaitedForForEver(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		stacktest.Must(t, e.Read(t.Context(), "patience", func(q dbroute.Querier) error {
+			var rows, tables int
+			err := q.QueryRowContext(t.Context(), e.patience).Scan(&rows, &tables)
+			if rows != 10 || tables != 10 {
+				t.Errorf("a row's lock is waited for for %d s, a table's for %d s", rows, tables)
+			}
+			return err
+		}))
+		cfg := e.config
+		cfg.Primary += e.impatient
+		impatient := e.on(openCluster(t, cfg))
+		update := func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
+			return err
+		}
+		stacktest.Must(t, e.Write(stacktest.Context(t), "owner", func(ctx context.Context, tx *dbroute.Tx) error {
+			stacktest.Must(t, update(ctx, tx))
+			err := impatient.Write(stacktest.Context(t), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+				_, err := tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('undone')`)
+				stacktest.Must(t, err)
+				update(ctx, tx) // and does not look whether it failed
+				return nil
+			})
+			if err == nil || errors.Is(err, dbroute.ErrCommitUnknown) {
+				t.Errorf("error %v", err)
+			}
+			if err := impatient.Write(stacktest.Context(t), "w", update); !errors.Is(err, dbroute.ErrContended) {
+				t.Errorf("error %v", err)
+			}
+			return nil
+		}))
+		stacktest.Must(t, impatient.Write(stacktest.Context(t), "w", update))
+		if n := count(t, e.PrimaryDB(), `SELECT count(*) FROM notes WHERE text = 'undone'`); n != 0 {
+			t.Error("the write that has waited is there")
+		}
+	})
+}
+
 func TestVictimOfADeadlockCanBeTold(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)
@@ -300,7 +343,7 @@ func TestVictimOfADeadlockCanBeTold(t *testing.T) {
 			}()
 		}
 		errs := []error{<-outcome, <-outcome}
-		if (errs[0] == nil) == (errs[1] == nil) || dbroute.IsDeadlock(errs[0]) == dbroute.IsDeadlock(errs[1]) {
+		if err := errors.Join(errs...); (errs[0] == nil) == (errs[1] == nil) || !errors.Is(err, dbroute.ErrContended) {
 			t.Errorf("one of two has to be the victim: %v", errs)
 		}
 	})

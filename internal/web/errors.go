@@ -107,6 +107,7 @@ var problems = []struct {
 	{dbroute.ErrCommitUnknown, Problem{Status: http.StatusServiceUnavailable, Title: "It may have been saved",
 		Text: "The connection broke after your change was sent and before the database answered. Look whether it is there before you save again.",
 		API:  "The connection broke after the change was sent and before the database answered. With the same Idempotency-Key it is safe to send it again."}},
+	{dbroute.ErrContended, Problem{Status: http.StatusServiceUnavailable, Title: "Others are changing the same", Text: "Nothing was saved. Please try again in a moment."}},
 	{ErrBusy, Problem{Status: http.StatusTooManyRequests, Title: "There is no room at the moment", Text: "Please try again in a moment."}},
 	{ErrUnavailable, Problem{Status: http.StatusServiceUnavailable, Title: "Not now", Text: "Please try again in a moment."}},
 	{context.Canceled, Problem{Status: statusClientGone, Title: "The request was cancelled", Text: "Its sender did not wait for the answer."}},

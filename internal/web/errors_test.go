@@ -26,6 +26,7 @@ func TestErrorsInTheUsersWords(t *testing.T) {
 	}{
 		{dbroute.ErrPrimaryUnavailable, 503, "The primary cannot be reached"},
 		{dbroute.ErrCommitUnknown, 503, "It may have been saved"},
+		{dbroute.ErrContended, 503, "Others are changing the same"},
 		{context.DeadlineExceeded, 503, "That took too long"},
 		{ErrNotFound, 404, "There is nothing here"},
 		{ErrForbidden, 403, "This is not yours to see or change"},
