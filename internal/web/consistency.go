@@ -15,7 +15,8 @@ import (
 
 // Headers keeps the markers of programs, which have no cookies, in the header
 // Commit-Id: a response to a write has one, and any request may carry some, of
-// this client or of another. With Read-Consistency a request says what its reads
+// this client or of another. Clients cannot merge them: a response to a request that
+// carried several has one that covers them all. With Read-Consistency a request says what its reads
 // must cover.
 type Headers struct {
 	markers *Markers
@@ -83,6 +84,7 @@ func readConsistency(c echo.Context) (string, error) {
 }
 
 func (h *Headers) parse(c echo.Context) (carried, error) {
+	var got carried
 	var all []dbroute.Marker
 	for id := range strings.SplitSeq(headerList(c, commitIDHeader), ",") {
 		if id = strings.TrimSpace(id); id == "" {
@@ -96,9 +98,10 @@ func (h *Headers) parse(c echo.Context) (carried, error) {
 			return carried{}, Explain(fmt.Errorf("%w: %w", ErrBadRequest, err),
 				"Commit-Id: this is none of ours. Send back, unchanged, what a response has said.")
 		}
-		all = append(all, marker)
+		all, got.names = append(all, marker), append(got.names, id)
 	}
-	return carried{marker: h.markers.cluster.MergeMarkers(all...)}, nil
+	got.marker = h.markers.cluster.MergeMarkers(all...)
+	return got, nil
 }
 
 // name is part of what is signed, so that no marker passes for another's: the
@@ -112,8 +115,8 @@ func askedOf(r *http.Request) asked {
 	return a
 }
 
-func (h *Headers) write(header http.Header, _ []string, o dbroute.Outcome) {
-	if o.Changed {
+func (h *Headers) write(header http.Header, sent []string, o dbroute.Outcome) {
+	if o.Changed || len(sent) > 1 {
 		header.Set(commitIDHeader, h.markers.encode(h.name(), o.Marker))
 	}
 }

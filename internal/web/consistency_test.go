@@ -75,6 +75,28 @@ func TestCommitIDIsToldOfWritesOnly(t *testing.T) {
 	})
 }
 
+// Who is handed several, one after the other, has to keep what all of them cover, and
+// cannot merge them.
+func TestSeveralCommitIDsBecomeOne(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, byHeaders)
+		first := s.call(t, http.MethodPost, "/write/204?text=first", "").Header.Get("Commit-Id")
+		stacktest.Applied(t, s.servers)
+		stacktest.Pause(t, s.servers)
+		second := s.call(t, http.MethodPost, "/write/204?text=second", "").Header.Get("Commit-Id")
+		for _, both := range []string{first + ", " + second, second + "," + first} {
+			read := s.call(t, http.MethodGet, "/read", both)
+			read.want(t, "second: commit not reached", "1")
+			one := read.Header.Values("Commit-Id")
+			if len(one) != 1 || strings.Contains(one[0], ",") {
+				t.Fatalf("the response has %q", one)
+			}
+			s.call(t, http.MethodGet, "/read", one[0]).want(t, "second: commit not reached", "1")
+		}
+		s.call(t, http.MethodGet, "/read", first).want(t, "first: commit reached", "2")
+	})
+}
+
 // The capture of a commit's ID may fail: then the client is told so much.
 func TestUnknownCommitIDHealsInOneRequest(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {

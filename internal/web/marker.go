@@ -61,8 +61,8 @@ func NewMarkers(cluster *dbroute.Cluster, log *slog.Logger, keys [][]byte, secur
 	return m, nil
 }
 
-// carried is what a request carried: the names of its marker cookies and what
-// they say together.
+// carried is what a request carried: the names of its marker cookies, or its
+// Commit-Ids, and what they say together.
 type carried struct {
 	names  []string
 	marker dbroute.Marker
