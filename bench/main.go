@@ -48,6 +48,8 @@ func main() {
 	}
 }
 
+var errMissed = errors.New("a target was not met")
+
 // command is what the program was called with.
 type command struct {
 	measurements []measure.Measurement
@@ -56,7 +58,8 @@ type command struct {
 	profile      string // file for a CPU profile; none if empty
 }
 
-// run measures, and saves each section at once: a later one may fail.
+// run measures, and saves each section at once: a later one may fail. That a target was
+// not met is an error, after all has been measured, unless the figures mean nothing.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	c, err := parse(args, out)
 	if err != nil {
@@ -77,6 +80,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	missed := false
 	for _, m := range c.measurements {
 		fmt.Fprintln(out, m.Name)
 		start := time.Now()
@@ -92,6 +96,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		tell(out, s, c.options.Quick)
 		fmt.Fprintf(out, "  took %v\n", time.Since(start).Round(100*time.Millisecond))
+		missed = missed || slices.ContainsFunc(s.Targets, func(t report.Target) bool { return !t.Met })
+	}
+	if missed && !c.options.Quick {
+		return errMissed
 	}
 	return nil
 }

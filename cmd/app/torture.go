@@ -24,6 +24,7 @@ func runTorture(ctx context.Context, args []string, std streams) error {
 	flags.IntVar(&o.Operations, "operations", 0, "how many of their requests are answered, at least")
 	flags.IntVar(&o.Replicas, "replicas", 2, "number of replicas")
 	flags.IntVar(&o.Processes, "processes", 3, "number of processes of the site")
+	flags.BoolVar(&o.OwnQueue, "own-queue", false, "with PostgreSQL: the job queue has a database of its own, as with the others")
 	flags.StringVar(&o.Dir, "data", "", "folder for the servers' files (default: a temporary one)")
 	flags.StringVar(&o.Logs, "logs", "", "folder in which the logs of the site's processes are kept (default: nowhere)")
 	if err := noArguments(flags, args, std); err != nil {

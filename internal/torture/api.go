@@ -255,6 +255,12 @@ func (c *client) revokeToken(p *person, pick uint32) {
 		p.addToken(t)
 	}
 	other.fetchSelf()
+	if ok {
+		p.addEnded(func() {
+			other.final = true
+			other.fetchSelf()
+		})
+	}
 }
 
 // hurry makes many comments at once, more than the limit allows.

@@ -13,6 +13,7 @@ import (
 // listens, to one after it: nothing has been sent by then.
 type balancer struct {
 	addrs     []string
+	first     int // the number of the process at the first of them, from 0
 	turn      atomic.Uint64
 	transport http.Transport
 }
@@ -30,6 +31,13 @@ func newBalancer(addrs []string) *balancer {
 	}}
 }
 
+// only returns one that knows a single process, by its number from 0.
+func (b *balancer) only(n int) *balancer {
+	one := newBalancer(b.addrs[n : n+1])
+	one.first = n
+	return one
+}
+
 func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	turn := b.turn.Add(1)
 	var response *http.Response
@@ -39,7 +47,7 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 		response, err = b.send(r, b.addrs[n])
 		var dialing *net.OpError
 		if err == nil {
-			response.Header.Set(processHeader, strconv.Itoa(n+1))
+			response.Header.Set(processHeader, strconv.Itoa(b.first+n+1))
 		} else if errors.As(err, &dialing) && dialing.Op == "dial" && r.Context().Err() == nil {
 			continue
 		}

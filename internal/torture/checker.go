@@ -193,6 +193,9 @@ func (c *checker) check(o *Op) {
 	if o.Idle && !o.onReplica() {
 		c.report(BackOnReplicas, "all replicas have applied everything, and the primary is read", o)
 	}
+	if len(o.Unread) > 0 {
+		c.report(BackOnReplicas, fmt.Sprintf("all replicas have applied everything, and servers %v are not read", o.Unread), o)
+	}
 }
 
 // covered returns up to when a read covers everything that was acknowledged.
@@ -380,7 +383,7 @@ func (c *checker) checkPage(o *Op) {
 
 // aftermath is how long after a fault was mended a request may still fail: the
 // processes have to notice, and a queue of requests has to be worked off.
-const aftermath = 10 * time.Second
+const aftermath = 5 * time.Second
 
 // checkAnswer looks for answers that came too late, and failures without a cause.
 func (c *checker) checkAnswer(o *Op) {
@@ -392,18 +395,31 @@ func (c *checker) checkAnswer(o *Op) {
 	case o.Cut || !failed:
 	case o.Status == 500:
 		c.report(Answered, "no request may end in a 500", o)
-	case !slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.excuses(o) }):
+	case !c.excused(o):
 		c.report(Answered, "it failed, and nothing that it needs was faulty", o)
 	}
 }
 
-// excuses reports whether a request may have failed for a fault. Without a replica
-// every page can be served, and without the queue every write.
-func (f Fault) excuses(o *Op) bool {
-	if f.Target != "primary" && !strings.HasPrefix(f.Target, "process") {
-		return false
+// excused reports whether a request may have failed for a fault: one that was not
+// answered for that of a process, and one that needs the primary for that of the
+// primary. Without a replica every page can be served, and without the queue every
+// write.
+func (c *checker) excused(o *Op) bool {
+	if o.Status == 0 && c.faulty(o, "process") {
+		return true
 	}
-	return f.At <= o.End && o.Start <= f.Until+aftermath
+	// A process that has just started, and a replica that has just come back, need the
+	// primary to know that the replica may be read.
+	replicaServes := o.Session.Kind == visitor && !c.Monotonic && !c.faulty(o, "replica") && !c.faulty(o, "process")
+	return c.faulty(o, "primary") && !replicaServes
+}
+
+// faulty reports whether a target of that kind was faulty while a request was under
+// way, or shortly before.
+func (c *checker) faulty(o *Op, target string) bool {
+	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
+		return strings.HasPrefix(f.Target, target) && f.At <= o.End && o.Start <= f.Until+aftermath
+	})
 }
 
 // checkMonotonic holds each marked session to what it has seen already.

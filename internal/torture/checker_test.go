@@ -176,6 +176,8 @@ func TestCheck(t *testing.T) {
 			saw(ada, "post/1", 1, "a").with(by(primary)).with(func(o *Op) { o.Idle = true })), []Rule{BackOnReplicas}},
 		"an idle session is on a replica": {story(
 			saw(ada, "post/1", 1, "a").with(by(replica2)).with(func(o *Op) { o.Idle = true })), nil},
+		"a replica is not read any more": {story(
+			saw(guest, "post/1", 1, "a").with(by(replica2)).with(func(o *Op) { o.Unread = []int{3} })), []Rule{BackOnReplicas}},
 	} {
 		t.Run(name, func(t *testing.T) { wantRules(t, test.history, test.want...) })
 	}
@@ -227,17 +229,36 @@ func TestCheckMonotonic(t *testing.T) {
 }
 
 func TestCheckAnsweredDespiteFaults(t *testing.T) {
-	for target, want := range map[string][]Rule{
-		"primary": nil, "process 1": nil, "replica 1": {Answered}, "queue": {Answered},
+	const refused, unanswered = 503, -1
+	for _, test := range []struct {
+		by        Session
+		status    int
+		monotonic bool
+		faulty    []string
+		want      []Rule
+	}{
+		{ada, refused, false, []string{"primary"}, nil},
+		{ada, refused, false, []string{"replica 1", "queue"}, []Rule{Answered}},
+		{ada, refused, false, []string{"process 1"}, []Rule{Answered}},
+		{ada, unanswered, false, []string{"process 1"}, nil},
+		{ada, unanswered, false, []string{"replica 1", "queue"}, []Rule{Answered}},
+		{guest, refused, false, []string{"primary"}, []Rule{Answered}},
+		{guest, refused, true, []string{"primary"}, nil},
+		{guest, refused, false, []string{"primary", "replica 1"}, nil},
+		{guest, refused, false, []string{"primary", "process 1"}, nil},
+		{guest, refused, false, []string{"replica 1"}, []Rule{Answered}},
 	} {
-		h := story(Op{Session: guest, Status: 503, Result: Unknown})
-		h.Faults = []Fault{{Kind: Killed, Target: target, At: 0, Until: time.Second}}
-		wantRules(t, h, want...)
+		h := story(Op{Session: test.by, Status: test.status, Result: Unknown})
+		h.Monotonic = test.monotonic
+		for _, target := range test.faulty {
+			h.Faults = append(h.Faults, Fault{Kind: Killed, Target: target, At: 0, Until: time.Second})
+		}
+		wantRules(t, h, test.want...)
 	}
 	h := story(Op{Session: guest, Status: 500, Result: Unknown})
 	h.Faults = []Fault{{Kind: Killed, Target: "primary", At: 0, Until: time.Second}}
 	wantRules(t, h, Answered)
-	h = story(Op{Session: guest, Status: 503, Result: Unknown}.with(at(12, 13)))
+	h = story(Op{Session: ada, Status: 503, Result: Unknown}.with(at(7, 8)))
 	h.Faults = []Fault{{Kind: Killed, Target: "primary", At: 0, Until: time.Second}}
 	wantRules(t, h, Answered)
 }

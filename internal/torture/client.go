@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,7 +203,8 @@ func (c *client) call(method, path string, body any, headers ...string) *answer 
 	if c.bearer != "" {
 		headers = append(headers, "Authorization", "Bearer "+c.bearer)
 	}
-	if ids := c.commitIDs(); c.is.Marked && ids != "" {
+	ids := c.commitIDs()
+	if c.is.Marked && ids != "" {
 		headers = append(headers, "Commit-Id", ids)
 	}
 	if method == http.MethodGet && c.step.consistency != "" && !c.idle {
@@ -215,11 +217,8 @@ func (c *client) call(method, path string, body any, headers ...string) *answer 
 	if c.given != nil {
 		a.op.Given = c.given.by
 	}
-	if a.header != nil && c.is.Marked {
-		// It covers what was sent.
-		if id := a.header.Get("Commit-Id"); id != "" {
-			c.commitID = id
-		}
+	if a.op.answered() && c.is.Marked {
+		c.commitID = cmp.Or(a.header.Get("Commit-Id"), ids) // the one covers the others
 	}
 	if c.bearer != "" {
 		c.accepted(a, c.token, a.status != 0 && a.status != http.StatusUnauthorized && a.status < 500)

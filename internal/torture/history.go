@@ -40,9 +40,10 @@ type Op struct {
 	Consistency string
 	Given       *Op // the write whose Commit-Id was handed to the session
 	Credential  string
-	Final       bool // after all faults, when all servers have everything
-	Idle        bool // of a session that has waited for the replicas
-	Cut         bool // the client went away before the answer
+	Final       bool  // after all faults, when all servers have everything
+	Idle        bool  // of a session that has waited for the replicas
+	Cut         bool  // the client went away before the answer
+	Unread      []int // servers that its process has not gone back to
 
 	Servers []Server // that answered the reads, in order
 }

@@ -302,5 +302,12 @@ func (c *client) logOut() {
 	thief.http.Jar.SetCookies(siteURL, cookies)
 	thief.login, thief.n, thief.final = ended, c.n, c.final
 	thief.seeProfile()
+	if a.op.Result == OK {
+		c.person.addEnded(func() {
+			thief.http.Jar.SetCookies(siteURL, cookies) // it may have been told to forget them
+			thief.final = true
+			thief.seeProfile()
+		})
+	}
 	c.login = ""
 }

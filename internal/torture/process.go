@@ -145,7 +145,7 @@ func (p *process) get(ctx context.Context, path string) error {
 	return nil
 }
 
-// ready returns once the process serves and finds all servers.
+// ready returns once the process serves and a server answers it.
 func (p *process) ready(ctx context.Context) error {
 	for {
 		err := p.get(ctx, "/readyz")

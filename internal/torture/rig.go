@@ -91,7 +91,7 @@ func (r *rig) start(ctx context.Context) (err error) {
 // startQueue starts a database of the queue's own and returns its URL, unless the
 // queue can be in the site's.
 func (r *rig) startQueue(ctx context.Context, n *network) (string, error) {
-	if strings.HasPrefix(r.Engine, "postgres") {
+	if strings.HasPrefix(r.Engine, "postgres") && !r.OwnQueue {
 		return "", nil
 	}
 	var err error
@@ -211,7 +211,8 @@ type disturbed struct {
 	calm time.Duration
 }
 
-func (r *rig) targets() []disturbed {
+// targets returns what faults are injected into, but for the servers of the spared role.
+func (r *rig) targets(spared string) []disturbed {
 	if r.Calm == 0 {
 		return nil
 	}
@@ -221,7 +222,9 @@ func (r *rig) targets() []disturbed {
 		if i == 0 {
 			d = disturbed{&database{s, r.links[i], "primary"}, primaryFaults, 4 * r.Calm}
 		}
-		all = append(all, d)
+		if s.Role() != spared {
+			all = append(all, d)
+		}
 	}
 	if r.queue != nil {
 		all = append(all, disturbed{&database{r.queue.Primary(), r.queueLink, "queue"}, queueFaults, r.Calm})

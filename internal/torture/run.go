@@ -23,6 +23,7 @@ type Options struct {
 	Operations int           // that are answered, of all rounds together, at least
 	Replicas   int
 	Processes  int
+	OwnQueue   bool   // the queue of PostgreSQL is in a database of its own, as it is elsewhere
 	Dir        string // where the servers keep their files; empty: a temporary folder
 	Logs       string // where the processes' logs stay; empty: nowhere
 	Progress   io.Writer
@@ -48,7 +49,7 @@ func (o *Options) setDefaults() {
 	if len(o.Modes) == 0 {
 		o.Modes = []bool{false, true}
 	}
-	o.Round = cmp.Or(o.Round, min(max(o.Duration/time.Duration(len(o.Modes)), shortestRound), longestRound))
+	o.Round = cmp.Or(o.Round, min(max(o.Duration/time.Duration(o.fewestRounds()), shortestRound), longestRound))
 	o.BackWithin = cmp.Or(o.BackWithin, backWithin)
 	o.JobsWithin = cmp.Or(o.JobsWithin, jobsWithin)
 	for i := len(o.Delays); i < o.Replicas; i++ {
@@ -58,6 +59,13 @@ func (o *Options) setDefaults() {
 		o.Progress = io.Discard
 	}
 }
+
+// fewestRounds have every mode, and faults of every kind.
+func (o *Options) fewestRounds() int { return max(len(o.Modes), len(spared)) }
+
+// spared are the servers that have no faults in a round, in turn: what needs only those
+// must not fail then.
+var spared = []string{"", "primary", "replica"}
 
 const (
 	people = 5
@@ -69,9 +77,9 @@ const (
 	databaseName = "torture"
 	// bound is how long an answer may take. The worst is a write that meets a primary
 	// which hangs: it may wait 5 s until the connection is closed, connectPatience for
-	// another that gets no answer, and 5 s for a COMMIT and for the capture of its ID
-	// each. The rest is for a machine that has other work.
-	bound = 25 * time.Second
+	// another that gets no answer, 10 s for a lock, and 5 s for a COMMIT and for the
+	// capture of its ID each. The rest is for a machine that has other work.
+	bound = 35 * time.Second
 )
 
 // writeLimit is in nobody's way but that of who hurries.
@@ -91,7 +99,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("round %d of seed %d: %w", round+1, o.Seed, err)
 		}
-		last := report.worked+h.Worked >= o.Duration && report.operations+w.answered() >= o.Operations && round+1 >= len(o.Modes)
+		last := report.worked+h.Worked >= o.Duration && report.operations+w.answered() >= o.Operations && round+1 >= o.fewestRounds()
 		if err := r.finish(ctx, w, h, last); err != nil {
 			return nil, err
 		}
@@ -202,7 +210,7 @@ func (r *rig) work(ctx context.Context, w *world, round int, clients []*client) 
 	var faults errgroup.Group
 	calmer, cancel := context.WithTimeout(ctx, max(r.Round-noKills, r.Round/2))
 	defer cancel()
-	for i, t := range r.targets() {
+	for i, t := range r.targets(spared[round%len(spared)]) {
 		ctx := ctx
 		if _, kills := t.target.(*process); kills {
 			ctx = calmer

@@ -25,6 +25,13 @@ func (r *rig) settle(ctx context.Context, w *world, clients []*client) error {
 		sessions.Go(func() { c.rest(r.BackWithin) })
 	}
 	sessions.Wait()
+	var replicas []int
+	for _, s := range r.stack.Replicas() {
+		replicas = append(replicas, s.ID())
+	}
+	for n := range r.processes {
+		w.findReplicas(n, replicas, r.BackWithin)
+	}
 	reader := w.newClient(Session{ID: w.number(len(clients) + 1), Kind: "final reader"}, nil)
 	reader.final, reader.step.consistency = true, "strong"
 	for _, p := range w.people {
@@ -36,6 +43,9 @@ func (r *rig) settle(ctx context.Context, w *world, clients []*client) error {
 			owner := w.newClient(reader.is, p)
 			owner.final, owner.step.consistency = true, "strong"
 			owner.withToken(t).fetchSelf()
+		}
+		for _, tryAgain := range p.ended {
+			tryAgain()
 		}
 	}
 	return nil
@@ -98,6 +108,27 @@ func (c *client) rest(limit time.Duration) {
 			c.fetchPost(post)
 		}
 		if c.idle || c.last.onReplica() {
+			return
+		}
+	}
+}
+
+// findReplicas lets new visitors come to one process until they have read every
+// replica, and for so long at most.
+func (w *world) findReplicas(process int, replicas []int, limit time.Duration) {
+	site, post := w.site.only(process), w.people[0].posts[0]
+	unread := slices.Clone(replicas)
+	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		c := w.newClient(Session{ID: w.number(0), Kind: visitor}, nil)
+		c.http.Transport, c.final = site, true
+		late := time.Now().After(deadline)
+		a := c.get(fmt.Sprintf("/posts/%d", post))
+		unread = slices.DeleteFunc(unread, func(id int) bool {
+			return slices.ContainsFunc(a.op.Servers, func(s Server) bool { return s.ID == id })
+		})
+		if late || len(unread) == 0 {
+			a.op.Unread = unread
+			a.done(c)
 			return
 		}
 	}

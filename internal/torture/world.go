@@ -29,6 +29,7 @@ type person struct {
 	renames Version
 	posts   []int64
 	tokens  []*token
+	ended   []func() // each tries a log-in or a token that has been ended
 }
 
 type token struct {
@@ -106,6 +107,12 @@ func (p *person) addToken(t *token) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tokens = append(p.tokens, t)
+}
+
+func (p *person) addEnded(tryAgain func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = append(p.ended, tryAgain)
 }
 
 // takeToken takes one of the person's tokens away, or returns nil.
