@@ -10,8 +10,8 @@ const intro = `# The numbers
 What routing costs, and what it spares. ` + "`make bench`" + ` measures all of it, on real servers unless a section says
 otherwise, and writes this page, its charts, and the figures as ` + "`results.json`" + `. ` + "`make bench ARGS=routing`" + `
 measures one section alone. What is compared runs in turn, many times, and what stands here is
-the median. Times are of one machine; the ratios are what carries over. [Hot spots](hot-spots.md)
-tells what profiles have led to.
+the median: of a ratio that of each turn's, which need not be the ratio of the medians. Times are of one machine; the
+ratios are what carries over. [Hot spots](hot-spots.md) tells what profiles have led to.
 `
 
 // markdown renders all sections as one page.
