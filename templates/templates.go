@@ -60,6 +60,7 @@ type Base struct {
 	Tour      string   // the step of the tour that has led here
 	Stale     string   // what the primary already has, if this page is old
 	Problem   *Problem // an error to show on this page
+	ReadOnly  bool     // the primary is down: this page could be read, and nothing can be saved
 	Reads     *Reads   // nil if the reads bar is off
 }
 

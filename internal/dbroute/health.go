@@ -328,6 +328,14 @@ func (c *Cluster) Status() []ServerStatus {
 	return list
 }
 
+// PrimaryDown reports whether Watch has last seen the primary down. It asks no server,
+// and is cheap enough for every page. Without Watch it is false.
+func (c *Cluster) PrimaryDown() bool {
+	c.primary.mu.Lock()
+	defer c.primary.mu.Unlock()
+	return c.primary.health.watched && c.primary.health.state == Down
+}
+
 func (s *server) status() ServerStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -281,7 +281,8 @@ func TestPrimaryDown(t *testing.T) {
 		session.Client = &http.Client{Jar: withoutSession(t, writer)}
 		stacktest.Must(t, servers.Primary().Kill(stacktest.Context(t)))
 
-		visitor.Get(path).Want(http.StatusOK, "[data-title]", "Post").WantReads("2", dbroute.NoPendingCommit)
+		visitor.Get(path).Want(http.StatusOK, "[data-title]", "Post").WantReads("2", dbroute.NoPendingCommit).
+			Want(http.StatusOK, ".read-only", "") // nobody watches the servers
 		down := "The primary cannot be reached"
 		session.Get(path).Want(http.StatusServiceUnavailable, "h1", down) // never stale
 		user.Get(path).Want(http.StatusServiceUnavailable, "h1", down)    // is the session still valid?
@@ -300,6 +301,36 @@ func TestPrimaryDown(t *testing.T) {
 
 		stacktest.Must(t, servers.Primary().Start(stacktest.Context(t)))
 		writer.Get(path).Want(http.StatusOK, "[data-title]", "New title")
+	})
+}
+
+// What a visitor can still read says that nothing can be saved, for as long as that is
+// so, and no longer.
+func TestPagesSayThatThePrimaryIsDown(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		s := sitetest.NewOn(t, servers)
+		path := s.User("Mara").Write("Post")
+		s.Watch()
+		visitor := s.Browser()
+		notice := "The primary cannot be reached. You can read; saving must wait until it is back."
+		want := func(notice string) {
+			t.Helper()
+			for page, title := range map[string]string{"/": "Newest posts", "/posts": "Posts", path: "Post"} {
+				visitor.Get(page).Want(http.StatusOK, "h1", title).WantReads("2", dbroute.NoPendingCommit).
+					Want(http.StatusOK, ".read-only[role=status]", notice)
+			}
+			visitor.Get("/login").Want(http.StatusOK, ".read-only", notice)
+			visitor.Get("/nothing").Want(http.StatusNotFound, ".read-only", notice)
+		}
+		want("")
+		stacktest.Must(t, servers.Primary().Kill(stacktest.Context(t)))
+		s.WaitState(0, dbroute.Down)
+		want(notice)
+		stacktest.Must(t, servers.Primary().Start(stacktest.Context(t)))
+		s.WaitState(0, dbroute.Up)
+		s.WaitState(1, dbroute.Up)
+		want("")
 	})
 }
 

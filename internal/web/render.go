@@ -71,6 +71,8 @@ func (r *Renderer) HTML(c echo.Context, status int, name string, page Page) erro
 		return fmt.Errorf("render %s: no such page", name)
 	}
 	r.fill(c, page.Common())
+	// A page that failed for it says so itself, and that it could not be read.
+	page.Common().ReadOnly = status < http.StatusInternalServerError && r.cluster.PrimaryDown()
 	var body bytes.Buffer
 	if err := t.ExecuteTemplate(&body, "layout.html", page); err != nil {
 		return fmt.Errorf("render %s: %w", name, err)
