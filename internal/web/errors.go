@@ -252,10 +252,11 @@ func sentForm(c echo.Context) *templates.Again {
 		if name == "password" || name == "current" {
 			return nil
 		}
-		again.Typed = again.Typed || !slices.Contains(hiddenFields, name)
-		again.Fields = append(again.Fields, templates.Field{
-			Name: name, Value: fields.Get(name), Hidden: slices.Contains(hiddenFields, name),
-		})
+		hidden := slices.Contains(hiddenFields, name)
+		again.Typed = again.Typed || !hidden
+		for _, value := range fields[name] {
+			again.Fields = append(again.Fields, templates.Field{Name: name, Value: value, Hidden: hidden})
+		}
 	}
 	return again
 }

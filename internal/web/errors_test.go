@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/PuerkitoBio/goquery"
+	"github.com/google/go-cmp/cmp"
 	"github.com/labstack/echo/v4"
 
 	"freshread/internal/dbroute"
@@ -56,6 +58,37 @@ func TestErrorsInTheUsersWords(t *testing.T) {
 			if response.Code != c.status || title != c.title || strings.Contains(body, "secret detail") {
 				t.Errorf("%v as %s: %d %q\n%s", c.err, accept, response.Code, title, body)
 			}
+		}
+	}
+}
+
+// A form that is sent again from an error page sends every value of every field.
+func TestFormSentAgainIsWhole(t *testing.T) {
+	e := newEchoAlone(t, slog.New(slog.DiscardHandler))
+	sent := url.Values{"name": {"agent"}, "ability": {"read", "write"}, "days": {""}, "back": {"/a", "/b"}}
+	for i, err := range []error{dbroute.ErrPrimaryUnavailable, ErrLogInRequired, limited(time.Second), http.ErrNotSupported} {
+		path := fmt.Sprint("/", i)
+		e.POST(path, func(echo.Context) error { return err })
+		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(sent.Encode()))
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		response := httptest.NewRecorder()
+		e.ServeHTTP(response, request)
+		page, parseErr := goquery.NewDocumentFromReader(response.Body)
+		if parseErr != nil {
+			t.Fatal(parseErr)
+		}
+		again, ids := url.Values{}, map[string]bool{}
+		page.Find("form.again [name]").Each(func(_ int, field *goquery.Selection) {
+			again.Add(field.AttrOr("name", ""), field.AttrOr("value", field.Text()))
+			if id, ok := field.Attr("id"); ok {
+				if ids[id] || page.Find("label[for="+id+"]").Length() != 1 {
+					t.Errorf("%v: the id %s is not of one field and its label", err, id)
+				}
+				ids[id] = true
+			}
+		})
+		if diff := cmp.Diff(sent, again); diff != "" || page.Find("form.again").AttrOr("action", "") != path {
+			t.Errorf("%v: what would be sent differs (-sent +again):\n%s", err, diff)
 		}
 	}
 }
