@@ -81,7 +81,8 @@ type ErrorPage struct {
 	Base
 	Status int
 	Text   string
-	Again  *Again // what was sent, if it was a form
+	Again  *Again  // what was sent, if it was a form that can be sent again
+	Kept   []Field // what was sent, if all that can be done is to copy it
 }
 
 // Again is a form that can be sent again as it was.

@@ -29,8 +29,8 @@ func NewPages(store *Store, users *auth.Store, limits *auth.Limits, html *web.Re
 // Register adds the routes. The strategy and auth.Load must be in the chain of r
 // already. What is in loaded runs once the post named by the route is loaded.
 //
-// What a form is sent to loads nothing: who may change what is decided in the
-// transaction.
+// What a form is sent to loads nothing, but for a new comment, whose errors are told
+// on the page of its post. Who may change what is decided in the transaction.
 func (p *Pages) Register(r *web.Routes, loaded ...web.Middleware) {
 	r.GET("/", p.home)
 	r.GET("/posts", p.list)

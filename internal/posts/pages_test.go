@@ -78,15 +78,25 @@ func TestWhatOthersHaveDeletedCannotBeChanged(t *testing.T) {
 		s := sitetest.New(t, engine)
 		b := s.User("Mara")
 		path := b.Write("Gone soon")
-		s.Pause()
+		resume := s.Pause()
 		exec(s, `DELETE FROM posts`) // by nobody who leaves a marker
 		b.Get(path).Want(http.StatusOK, "[data-title]", "Gone soon")
-		b.Post(path+"/comments", "body", "Still there?").Want(http.StatusNotFound, "h1", "There is nothing here")
+		wantKept := func(p *sitetest.Page) {
+			t.Helper()
+			p.Want(http.StatusNotFound, "h1", "There is nothing here").Want(http.StatusNotFound, "textarea[readonly]", "Still there?")
+			if n := p.Find("main form").Length(); n != 0 {
+				t.Error("what is gone for good is offered to be sent again")
+			}
+		}
+		wantKept(b.Post(path+"/comments", "body", "Still there?"))
 		b.Post(path+"/delete").Want(http.StatusNotFound, "h1", "There is nothing here")
 		p := b.Post(path, "title", "Kept", "body", "What I typed").Want(http.StatusNotFound, "textarea", "What I typed")
 		if got := p.Find("form.editor").AttrOr("action", ""); got != "/posts" {
 			t.Errorf("the text would be sent to %q", got)
 		}
+		resume()
+		s.Applied()
+		wantKept(b.Post(path+"/comments", "body", "Still there?")) // loaded by nobody
 	})
 }
 

@@ -192,8 +192,13 @@ func (h *errorHandler) render(err error, c echo.Context) error {
 	}
 	page := &templates.ErrorPage{Status: p.Status, Text: p.Text}
 	page.Title = p.Title
-	if p.Status >= 500 || p.Status == http.StatusUnauthorized || p.Status == http.StatusTooManyRequests {
+	switch {
+	case p.Status >= 500 || p.Status == http.StatusUnauthorized || p.Status == http.StatusTooManyRequests:
 		page.Again = sentForm(c)
+	case p.Status == http.StatusNotFound: // it would not be found again, but what was typed may serve elsewhere
+		if kept := sentForm(c); kept != nil && kept.Typed {
+			page.Kept = kept.Fields
+		}
 	}
 	return h.renderer.HTML(c, p.Status, "error", page)
 }
