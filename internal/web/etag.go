@@ -13,7 +13,7 @@ import (
 // ETag is the entity tag of a version.
 func ETag(version int) string { return fmt.Sprintf(`"%d"`, version) }
 
-// etagList is what If-Match and If-None-Match hold, RFC 9110, section 8.8.3.
+// etagList is what If-Match holds, RFC 9110, section 13.1.1, with tags as in 8.8.3.
 var etagList = regexp.MustCompile(`^(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*$`)
 
 // Versions is what a change may be made to; Any if it may be made to whatever is
@@ -46,18 +46,6 @@ func IfMatch(c echo.Context) (Versions, error) {
 		}
 	}
 	return versions, nil
-}
-
-// hasVersion reports whether If-None-Match says that the client has it.
-func hasVersion(c echo.Context, etag string) bool {
-	header := headerList(c, "If-None-Match")
-	for tag := range strings.SplitSeq(header, ",") {
-		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-		if tag == etag || tag == "*" {
-			return true
-		}
-	}
-	return false
 }
 
 // headerList returns a header that holds a list, however many lines it took.

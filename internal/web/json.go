@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -84,12 +83,12 @@ func kindName(kind reflect.Kind) string {
 type Answer struct {
 	Status   int
 	Location string // of what was created
-	ETag     string
-	Body     any // nil for none
+	ETag     string // names the version, for If-Match
+	Body     any    // nil for none
 }
 
-// Send sends the answer. To a client that has the same version already, a GET
-// only says so.
+// Send sends the answer, and the whole of it whatever If-None-Match says: an author's
+// new name, or the server that answered, makes no new version.
 func (a Answer) Send(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("Cache-Control", "no-store")
@@ -98,12 +97,6 @@ func (a Answer) Send(c echo.Context) error {
 	}
 	if a.ETag != "" {
 		h.Set("ETag", a.ETag)
-	}
-	if c.Request().Method == http.MethodGet {
-		h.Set("Cache-Control", "private, no-cache")
-		if a.ETag != "" && hasVersion(c, a.ETag) {
-			return c.NoContent(http.StatusNotModified)
-		}
 	}
 	if a.Body == nil {
 		return c.NoContent(a.Status)
