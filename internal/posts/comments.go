@@ -47,9 +47,10 @@ func (p *Pages) addComment(c echo.Context) error {
 
 type commentPage struct {
 	templates.Base
-	Form   commentForm
-	Action string
-	Cancel string
+	Form    commentForm
+	Action  string
+	Cancel  string
+	Current *Comment // what somebody else has saved meanwhile
 }
 
 func newCommentPage(postID, id int64, form commentForm) *commentPage {
@@ -76,7 +77,8 @@ func (p *Pages) editCommentForm(c echo.Context) error {
 	if !auth.Current(ctx).MayChange(comment.AuthorID) {
 		return ErrNotYours
 	}
-	return p.html.HTML(c, http.StatusOK, "comment-form", newCommentPage(post.ID, id, commentForm{Body: comment.Body}))
+	form := commentForm{Body: comment.Body, Version: edited(comment.Version)}
+	return p.html.HTML(c, http.StatusOK, "comment-form", newCommentPage(post.ID, id, form))
 }
 
 func (p *Pages) updateComment(c echo.Context) error {
@@ -100,8 +102,13 @@ func (p *Pages) updateComment(c echo.Context) error {
 	if err := p.limits.Write(ctx, editor.ID); err != nil {
 		return web.OnPage(err, "comment-form", page)
 	}
-	err = p.store.UpdateComment(ctx, editor, postID, id, form.Body, web.Any)
+	err = p.store.UpdateComment(ctx, editor, postID, id, form.Body, form.Version.seen())
+	var conflict *ConflictError[Comment]
 	switch {
+	case errors.As(err, &conflict):
+		page.Current = &conflict.Current
+		page.Form.Version = edited(conflict.Current.Version)
+		return p.html.HTML(c, http.StatusConflict, "comment-form", page)
 	case errors.Is(err, ErrNotYours):
 		return err
 	case err != nil:
@@ -141,5 +148,5 @@ func postedComment(c echo.Context) (commentForm, error) {
 	if err != nil {
 		return commentForm{}, err
 	}
-	return parseComment(fields), nil
+	return parseComment(fields)
 }

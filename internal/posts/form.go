@@ -12,7 +12,7 @@ import (
 type draftForm struct {
 	Title, Body           string
 	TitleError, BodyError string
-	Version               int // the version that was edited; 0 for a new post
+	Version               edited
 }
 
 // MaxTitle and MaxBody are for the template.
@@ -21,14 +21,9 @@ func (draftForm) MaxBody() int  { return MaxBody }
 
 func parseDraft(fields url.Values) (draftForm, error) {
 	f := checkDraft(fields.Get("title"), fields.Get("body"))
-	if v := fields.Get("version"); v != "" {
-		version, err := strconv.ParseInt(v, 10, 32)
-		if err != nil || version < 1 {
-			return draftForm{}, fmt.Errorf("%w: version %q", web.ErrBadRequest, v)
-		}
-		f.Version = int(version)
-	}
-	return f, nil
+	var err error
+	f.Version, err = parseVersion(fields)
+	return f, err
 }
 
 func checkDraft(title, body string) draftForm {
@@ -42,23 +37,46 @@ func (f draftForm) valid() bool { return f.TitleError == "" && f.BodyError == ""
 
 func (f draftForm) draft() Draft { return Draft{Title: f.Title, Body: f.Body} }
 
+// edited is the version that a form was made from; 0 if it is of something new.
+type edited int
+
+func parseVersion(fields url.Values) (edited, error) {
+	v := fields.Get("version")
+	if v == "" {
+		return 0, nil
+	}
+	version, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || version < 1 {
+		return 0, fmt.Errorf("%w: version %q", web.ErrBadRequest, v)
+	}
+	return edited(version), nil
+}
+
 // seen is the version that a save may replace.
-func (f draftForm) seen() web.Versions {
-	if f.Version == 0 {
+func (v edited) seen() web.Versions {
+	if v == 0 {
 		return web.Any
 	}
-	return web.Versions{f.Version}
+	return web.Versions{int(v)}
 }
 
 // commentForm is the form of a comment.
-type commentForm struct{ Body, BodyError string }
+type commentForm struct {
+	Body, BodyError string
+	Version         edited
+}
 
 // MaxBody is for the template.
 func (commentForm) MaxBody() int { return MaxComment }
 
-func parseComment(fields url.Values) commentForm { return checkComment(fields.Get("body")) }
+func parseComment(fields url.Values) (commentForm, error) {
+	f := checkComment(fields.Get("body"))
+	var err error
+	f.Version, err = parseVersion(fields)
+	return f, err
+}
 
 func checkComment(typed string) commentForm {
 	body, problem := web.CheckText(typed, "comment", MaxComment)
-	return commentForm{body, problem}
+	return commentForm{Body: body, BodyError: problem}
 }

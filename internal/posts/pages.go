@@ -236,7 +236,7 @@ func (p *Pages) editForm(c echo.Context) error {
 	if !auth.Current(c.Request().Context()).MayChange(post.AuthorID) {
 		return ErrNotYours
 	}
-	form := draftForm{Title: post.Title, Body: post.Body, Version: post.Version}
+	form := draftForm{Title: post.Title, Body: post.Body, Version: edited(post.Version)}
 	return p.html.HTML(c, http.StatusOK, "post-form", editFormPage(post.ID, form))
 }
 
@@ -285,12 +285,12 @@ func (p *Pages) update(c echo.Context) error {
 	if err := p.limits.Write(ctx, editor.ID); err != nil {
 		return web.OnPage(err, "post-form", page)
 	}
-	err = p.store.Update(ctx, editor, id, form.draft(), form.seen())
-	var conflict *ConflictError
+	err = p.store.Update(ctx, editor, id, form.draft(), form.Version.seen())
+	var conflict *ConflictError[Post]
 	switch {
 	case errors.As(err, &conflict):
 		page.Current = &conflict.Current
-		page.Form.Version = conflict.Current.Version
+		page.Form.Version = edited(conflict.Current.Version)
 		return p.html.HTML(c, http.StatusConflict, "post-form", page)
 	case errors.Is(err, ErrNotYours):
 		return err

@@ -117,6 +117,31 @@ func TestSavingOverSomebodyElse(t *testing.T) {
 	})
 }
 
+// An admin takes something out of a comment whose author has its form open.
+func TestSavingACommentOverSomebodyElse(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine)
+		b, admin := s.User("Mara"), s.User("Yuki")
+		exec(s, `UPDATE users SET role = 'admin' WHERE id = ?`, admin.ID)
+		path := b.Write("Post")
+		comment := fmt.Sprintf("%s/comments/%d", path, b.Post(path+"/comments", "body", "A secret").Number("[data-comment]", "data-comment"))
+		s.Applied()
+		s.Pause()
+		versionOf := func(p *sitetest.Page) string { return p.Find("main [name=version]").AttrOr("value", "") }
+		version := versionOf(b.Get(comment+"/edit").Want(http.StatusOK, "textarea", "A secret"))
+		admin.Post(comment, "body", "Redacted", "version", versionOf(admin.Get(comment+"/edit"))).Want(http.StatusOK, "[data-comment] .prose", "Redacted")
+
+		p := b.Post(comment, "body", "A secret, again", "version", version)
+		p.Want(http.StatusConflict, "textarea", "A secret, again").Want(http.StatusConflict, ".problem blockquote", "Redacted")
+		admin.Get(path).Want(http.StatusOK, "[data-comment] .prose", "Redacted")
+		b.Post(comment, "body", "", "version", version).Want(http.StatusUnprocessableEntity, "#comment-error", "Please write a comment.")
+		b.Post(comment, "body", "Mine", "version", versionOf(p)).Want(http.StatusOK, "[data-comment] .prose", "Mine")
+		for _, wrong := range []string{"x", "0", "99999999999"} {
+			b.Post(comment, "body", "Mine", "version", wrong).Want(http.StatusBadRequest, "h1", "The request could not be understood")
+		}
+	})
+}
+
 func TestFormsSayWhatIsWrong(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		s := sitetest.New(t, engine)

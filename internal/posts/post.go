@@ -74,10 +74,11 @@ var (
 	ErrNotYours = fmt.Errorf("written by somebody else: %w", web.ErrForbidden)
 )
 
-// ConflictError is a change to a version that somebody else has replaced.
-type ConflictError struct{ Current Post }
+// ConflictError is a change to a version that somebody else has replaced, of a Post or
+// a Comment.
+type ConflictError[T any] struct{ Current T }
 
-func (e *ConflictError) Error() string { return "post was saved by somebody else meanwhile" }
+func (e *ConflictError[T]) Error() string { return "saved by somebody else meanwhile" }
 
 // Unwrap tells programs what pages tell in their own words.
-func (e *ConflictError) Unwrap() error { return web.ErrChanged }
+func (e *ConflictError[T]) Unwrap() error { return web.ErrChanged }

@@ -155,7 +155,7 @@ func (s *Store) lockOwnPost(ctx context.Context, tx *dbroute.Tx, editor auth.Use
 	if err != nil {
 		return err
 	}
-	return &ConflictError{current}
+	return &ConflictError[Post]{current}
 }
 
 // lockOwn locks a row that its author, or an admin, is about to change, and returns
@@ -209,10 +209,10 @@ func (s *Store) CommentByID(ctx context.Context, postID, id int64) (Comment, err
 }
 
 // UpdateComment saves a comment over one of the versions that its editor has seen.
-// It returns ErrNotFound, ErrNotYours, or web.ErrChanged.
+// It returns ErrNotFound, ErrNotYours, or a ConflictError with what is there.
 func (s *Store) UpdateComment(ctx context.Context, editor auth.User, postID, id int64, body string, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.UpdateComment", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := lockComment(ctx, tx, editor, postID, id, seen); err != nil {
+		if err := s.lockComment(ctx, tx, editor, postID, id, seen); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE comments SET body = ?, version = version + 1 WHERE id = ?`, body, id); err != nil {
@@ -225,7 +225,7 @@ func (s *Store) UpdateComment(ctx context.Context, editor auth.User, postID, id 
 // DeleteComment deletes a comment. It returns the errors of UpdateComment.
 func (s *Store) DeleteComment(ctx context.Context, editor auth.User, postID, id int64, seen web.Versions) error {
 	return s.db.Write(ctx, "posts.DeleteComment", func(ctx context.Context, tx *dbroute.Tx) error {
-		if err := lockComment(ctx, tx, editor, postID, id, seen); err != nil {
+		if err := s.lockComment(ctx, tx, editor, postID, id, seen); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM comments WHERE id = ?`, id); err != nil {
@@ -250,15 +250,19 @@ func countChange(ctx context.Context, tx *dbroute.Tx, postID int64) error {
 }
 
 // lockComment locks a comment that is about to be changed, and counts that.
-func lockComment(ctx context.Context, tx *dbroute.Tx, editor auth.User, postID, id int64, seen web.Versions) error {
+func (s *Store) lockComment(ctx context.Context, tx *dbroute.Tx, editor auth.User, postID, id int64, seen web.Versions) error {
 	if err := countChange(ctx, tx, postID); err != nil {
 		return err
 	}
 	version, err := lockOwn(ctx, tx, editor, `SELECT coalesce(author_id, 0), version FROM comments WHERE post_id = ? AND id = ? FOR UPDATE`, postID, id)
-	if err == nil && !seen.Has(version) {
-		return fmt.Errorf("comment %d has version %d: %w", id, version, web.ErrChanged)
+	if err != nil || seen.Has(version) {
+		return err
 	}
-	return err
+	current, err := s.CommentByID(ctx, postID, id)
+	if err != nil {
+		return err
+	}
+	return &ConflictError[Comment]{current}
 }
 
 // endIfZero makes the first page of a list a page like any other.

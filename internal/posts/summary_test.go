@@ -52,7 +52,7 @@ func TestEachChangeAsksForASummary(t *testing.T) {
 		}
 
 		// What is refused asks for nothing.
-		var conflict *posts.ConflictError
+		var conflict *posts.ConflictError[posts.Post]
 		if err := store.Update(ctx, editor, post, posts.Draft{Title: "Third", Body: "Text"}, web.Versions{1}); !errors.As(err, &conflict) {
 			t.Errorf("an update of an old version: %v", err)
 		}
