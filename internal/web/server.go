@@ -48,7 +48,7 @@ func Handler(cluster *dbroute.Cluster, pages http.Handler, assets fs.FS) http.Ha
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", Healthz)
 	mux.HandleFunc("GET /readyz", Readyz(cluster))
-	mux.Handle("GET /static/{file}", cached(http.FileServerFS(assets)))
+	mux.HandleFunc("GET /static/{file}", serveAsset(assets))
 	mux.Handle("/", pages)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
@@ -61,13 +61,20 @@ func Handler(cluster *dbroute.Cluster, pages http.Handler, assets fs.FS) http.Ha
 	})
 }
 
-// cached lets browsers keep an asset; its URL changes with its content.
-func cached(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// serveAsset serves the files of static/, and nothing else of files: a name may hold an
+// escaped slash, or be that of a folder. Browsers may keep an asset, since its URL
+// changes with its content.
+func serveAsset(files fs.FS) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		path := "static/" + r.PathValue("file")
+		if info, err := fs.Stat(files, path); err != nil || !info.Mode().IsRegular() {
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		next.ServeHTTP(w, r)
-	})
+		http.ServeFileFS(w, r, files, path)
+	}
 }
 
 // secureKey is where setCookie finds whether cookies are for TLS only.
