@@ -254,20 +254,20 @@ func (p *Pages) changePassword(c echo.Context) error {
 	if err := p.limits.Password(ctx, u.Email); err != nil {
 		return web.OnPage(err, "profile", newProfilePage(u, profileOf(u), form))
 	}
-	if form, err = p.checkCurrent(ctx, u.ID, form); err != nil {
-		return err
+	login := newSession()
+	user, err := p.store.verifyByID(ctx, p.passwords, u.ID, form.current)
+	if err == nil && form.PasswordError == "" {
+		err = p.setPassword(ctx, user, form.password, login)
+	}
+	if errors.Is(err, ErrWrongPassword) {
+		form.CurrentError, err = "This is not your present password.", nil
 	}
 	page := newProfilePage(u, profileOf(u), form)
-	if form.CurrentError != "" || form.PasswordError != "" {
-		return p.html.HTML(c, http.StatusUnprocessableEntity, "profile", page)
-	}
-	hash, err := p.passwords.Hash(ctx, form.password)
-	if err != nil {
-		return err
-	}
-	login := newSession()
-	if err := p.store.setPassword(ctx, u.ID, hash, login); err != nil {
+	switch {
+	case err != nil:
 		return web.OnPage(err, "profile", page)
+	case form.CurrentError != "" || form.PasswordError != "":
+		return p.html.HTML(c, http.StatusUnprocessableEntity, "profile", page)
 	}
 	if err := p.cookies.set(c.Request(), c.Response(), login); err != nil {
 		return err
@@ -275,14 +275,10 @@ func (p *Pages) changePassword(c echo.Context) error {
 	return web.SeeOther(c, "/profile", web.FlashPassword)
 }
 
-func (p *Pages) checkCurrent(ctx context.Context, userID int64, form passwordForm) (passwordForm, error) {
-	found, err := p.store.credentialsByID(ctx, userID)
+func (p *Pages) setPassword(ctx context.Context, user Verified, password string, next session) error {
+	hash, err := p.passwords.Hash(ctx, password)
 	if err != nil {
-		return form, err
+		return err
 	}
-	ok, err := p.passwords.Check(ctx, form.current, found.hash)
-	if err == nil && !ok {
-		form.CurrentError = "This is not your present password."
-	}
-	return form, err
+	return p.store.setPassword(ctx, user, hash, next)
 }

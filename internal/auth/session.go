@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -64,6 +66,20 @@ func (s *Store) endEverything(ctx context.Context, userID int64) error {
 	return s.db.Write(ctx, "sessions.EndAll", func(ctx context.Context, tx *dbroute.Tx) error {
 		return endAll(ctx, tx, userID)
 	})
+}
+
+// ConfirmSession returns web.ErrLogInRequired if the session that a request came with
+// has ended since the guard let it in: what ends it must end also what is made with it
+// just now. Who ends a user's sessions locks the user's row first, and so has whoever
+// makes something for the user: see Guard.WriteFor.
+func ConfirmSession(ctx context.Context, tx *dbroute.Tx) error {
+	found, _ := guardedFrom(ctx)
+	var id string
+	err := tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE id = ? FOR UPDATE`, found.sessionID).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return web.ErrLogInRequired
+	}
+	return err
 }
 
 // endAll ends sessions and tokens: a token is a program's log-in, and may be what a

@@ -103,6 +103,19 @@ func (s *Store) Verify(ctx context.Context, passwords *Passwords, email, passwor
 	if err != nil {
 		return Verified{}, err
 	}
+	return found.verify(ctx, passwords, password)
+}
+
+// verifyByID is Verify for a user who is known.
+func (s *Store) verifyByID(ctx context.Context, passwords *Passwords, id int64, password string) (Verified, error) {
+	found, err := s.credentialsByID(ctx, id)
+	if err != nil {
+		return Verified{}, err
+	}
+	return found.verify(ctx, passwords, password)
+}
+
+func (found credentials) verify(ctx context.Context, passwords *Passwords, password string) (Verified, error) {
 	ok, err := passwords.Check(ctx, password, found.hash)
 	if err != nil {
 		return Verified{}, err
@@ -160,15 +173,18 @@ func (s *Store) UpdateProfile(ctx context.Context, u User) error {
 }
 
 // setPassword saves a new password, and ends all sessions but the new one and all
-// tokens.
-func (s *Store) setPassword(ctx context.Context, userID int64, hash string, next session) error {
+// tokens. It returns ErrWrongPassword if another change came first.
+func (s *Store) setPassword(ctx context.Context, user Verified, hash string, next session) error {
 	return s.db.Write(ctx, "users.SetPassword", func(ctx context.Context, tx *dbroute.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = ? WHERE id = ?`, hash, userID); err != nil {
+		if err := user.Confirm(ctx, tx); err != nil {
 			return err
 		}
-		if err := endAll(ctx, tx, userID); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = ? WHERE id = ?`, hash, user.UserID); err != nil {
 			return err
 		}
-		return next.insert(ctx, tx, userID)
+		if err := endAll(ctx, tx, user.UserID); err != nil {
+			return err
+		}
+		return next.insert(ctx, tx, user.UserID)
 	})
 }

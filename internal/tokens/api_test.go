@@ -411,53 +411,76 @@ func TestRequestsForTokensThatAreWrong(t *testing.T) {
 	})
 }
 
-// A token is being made with a password that is being changed meanwhile.
+// Somebody makes or changes something with a password or a session, and that is
+// changed or ended between the look at it and the write.
 func TestChangedPasswordEndsWhatIsMadeFromTheOldOne(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
-		changed := make(chan struct{})
-		verified := make(chan struct{}, 1)
+		checked, ended := make(chan struct{}), make(chan struct{})
 		s := sitetest.New(t, engine)
-		user := s.User("Mara")
-		slow := s.Program(nil)
-		slow.URL = s.Process(func(cfg *site.Config) {
+		slow := s.Process(func(cfg *site.Config) {
 			cfg.Router = beforeWrite{cfg.Cluster, func(name string) {
-				if name == "tokens.Create" || name == "sessions.Start" {
-					verified <- struct{}{}
-					<-changed
+				switch name {
+				case "tokens.Create", "sessions.Start", "users.SetPassword":
+					checked <- struct{}{}
+					<-ended
 				}
 			}}
 		})
-		for _, made := range []func() int{
-			func() int {
-				return slow.Send(http.MethodPost, "/api/tokens",
-					map[string]any{"email": user.Email, "password": user.Password, "device_name": "thief"}).Status
-			},
-			func() int {
-				thief := s.Browser()
-				thief.URL = slow.URL
-				p := thief.Post("/login", "email", user.Email, "password", user.Password)
-				if p.Text(".problem") != "The address or the password is wrong." {
-					t.Errorf("the log-in says %q", p.Text(".problem"))
-				}
-				return p.Status
-			},
-		} {
-			done := make(chan int)
-			go func() { done <- made() }()
-			<-verified
+		changePassword := func(user *sitetest.Browser) {
 			next := rand.Text()
 			user.Post("/profile/password", "current", user.Password, "password", next)
-			changed <- struct{}{}
-			if status := <-done; status < 400 {
-				t.Errorf("status is %d", status)
-			}
 			user.Password = next
 		}
-		if n := sitetest.Value[int](s, `SELECT count(*) FROM tokens`); n != 0 {
-			t.Errorf("%d tokens are left", n)
+		logOutEverywhere := func(user *sitetest.Browser) {
+			user.Post("/logout/everywhere")
+			*user = *user.LogIn()
 		}
-		if n := sitetest.Value[int](s, `SELECT count(*) FROM sessions`); n != 1 {
-			t.Errorf("%d sessions are left", n)
+		makeToken := func(thief *sitetest.Browser) int {
+			return thief.Submit("/tokens", url.Values{"name": {"thief"}, "ability": {"read"}}).Status
+		}
+		for name, c := range map[string]struct {
+			made func(thief *sitetest.Browser) int
+			end  func(user *sitetest.Browser)
+			want int
+		}{
+			"a token, by password": {func(thief *sitetest.Browser) int {
+				p := s.Program(nil)
+				p.URL = slow
+				return p.Send(http.MethodPost, "/api/tokens",
+					map[string]any{"email": thief.Email, "password": thief.Password, "device_name": "thief"}).Status
+			}, changePassword, http.StatusUnauthorized},
+			"a session": {func(thief *sitetest.Browser) int {
+				p := thief.Post("/login", "email", thief.Email, "password", thief.Password)
+				return p.Want(http.StatusUnprocessableEntity, ".problem", "The address or the password is wrong.").Status
+			}, changePassword, http.StatusUnprocessableEntity},
+			"a password": {func(thief *sitetest.Browser) int {
+				p := thief.Post("/profile/password", "current", thief.Password, "password", "the password of a thief")
+				return p.Want(http.StatusUnprocessableEntity, "#current-error", "This is not your present password.").Status
+			}, changePassword, http.StatusUnprocessableEntity},
+			"a token, by session":             {makeToken, changePassword, http.StatusUnauthorized},
+			"a token, by session, logged out": {makeToken, logOutEverywhere, http.StatusUnauthorized},
+		} {
+			t.Run(name, func(t *testing.T) {
+				user := s.In(t).User("Mara")
+				thief := user.LogIn()
+				thief.URL = slow
+				done := make(chan int)
+				go func() { done <- c.made(thief) }()
+				<-checked
+				c.end(user)
+				ended <- struct{}{}
+				if status := <-done; status != c.want {
+					t.Errorf("status is %d, want %d", status, c.want)
+				}
+				if n := sitetest.Value[int](s, `SELECT count(*) FROM tokens WHERE user_id = ?`, user.ID); n != 0 {
+					t.Errorf("%d tokens are left", n)
+				}
+				if n := sitetest.Value[int](s, `SELECT count(*) FROM sessions WHERE user_id = ?`, user.ID); n != 1 {
+					t.Errorf("%d sessions are left", n)
+				}
+				user.Get("/profile").Want(http.StatusOK, "h1", "Your profile")
+				user.LogIn() // with the password that the user has chosen
+			})
 		}
 	})
 }

@@ -119,9 +119,13 @@ func insert(ctx context.Context, tx *dbroute.Tx, userID int64, d draft, secret s
 	return t, err
 }
 
-// create saves a new token of a user who is signed in.
+// create saves a new token of a user who is signed in, or returns
+// web.ErrLogInRequired if that has ended meanwhile.
 func (s *Store) create(ctx context.Context, userID int64, d draft, secret string) (t Token, err error) {
 	err = s.db.Write(ctx, "tokens.Create", func(ctx context.Context, tx *dbroute.Tx) error {
+		if err := auth.ConfirmSession(ctx, tx); err != nil {
+			return err
+		}
 		t, err = insert(ctx, tx, userID, d, secret)
 		return err
 	})
