@@ -70,7 +70,8 @@ type Config struct {
 	Jobs *jobs.Queue
 	// Limits are DefaultLimits where they are zero.
 	Limits Limits
-	// TrustedProxies are those whose X-Forwarded-For says where a client comes from.
+	// TrustedProxies are those whose X-Forwarded-For says where a client comes from, and
+	// whose X-Forwarded-Proto says whether over TLS.
 	TrustedProxies []netip.Prefix
 
 	// Lab adds the pages of package lab, which imports this one; nil: there are none.

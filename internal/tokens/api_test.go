@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -525,6 +526,24 @@ func TestTokensPage(t *testing.T) {
 			Want(http.StatusOK, ".empty", "You have no tokens.").WantReads("1", dbroute.CommitNotReached)
 		resume()
 	})
+}
+
+// The lines to copy have the scheme that the browser uses, which only a trusted proxy
+// can know better than the connection.
+func TestOriginBehindAProxy(t *testing.T) {
+	stacktest.Only(t, "postgres")
+	s := sitetest.New(t, "postgres")
+	for want, trusted := range map[string][]netip.Prefix{
+		"http":  {netip.MustParsePrefix("192.0.2.0/24")},
+		"https": {netip.MustParsePrefix("127.0.0.0/8")},
+	} {
+		p := s.Program(nil)
+		p.URL = s.Process(func(cfg *site.Config) { cfg.TrustedProxies = trusted })
+		_, host, _ := strings.Cut(p.URL, "://")
+		if body := p.Get("/api", "X-Forwarded-Proto: https").Want(http.StatusOK).Body; !strings.Contains(body, "API="+want+"://"+host+"/api") {
+			t.Errorf("from %v, the page says %s", trusted, body)
+		}
+	}
 }
 
 // The cookie that carries the secret to the page is of no use to anybody else.

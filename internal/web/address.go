@@ -14,15 +14,25 @@ func addressOf(trustedProxies []netip.Prefix) echo.IPExtractor {
 	if len(trustedProxies) == 0 {
 		return echo.ExtractIPDirect()
 	}
-	// Echo would trust private networks by itself.
+	return echo.ExtractIPFromXFFHeader(only(trustedProxies)...)
+}
+
+// schemeOf tells whether a client uses TLS: by its connection, or by what a trusted
+// proxy says in X-Forwarded-Proto.
+func schemeOf(trustedProxies []netip.Prefix) echo.SchemeExtractor {
+	return echo.ExtractSchemeFromHeaders(only(trustedProxies)...)
+}
+
+// only makes echo trust these proxies. It would trust private networks by itself.
+func only(proxies []netip.Prefix) []echo.TrustOption {
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, p := range trustedProxies {
+	for _, p := range proxies {
 		p = p.Masked()
 		options = append(options, echo.TrustIPRange(&net.IPNet{
 			IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()),
 		}))
 	}
-	return echo.ExtractIPFromXFFHeader(options...)
+	return options
 }
 
 // ClientAddress is what limits by address are kept by: the IPv4 address that a

@@ -47,3 +47,34 @@ func TestClientAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestScheme(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("fd00::/8")}
+	for name, c := range map[string]struct {
+		trusted []netip.Prefix
+		peer    string
+		proto   string
+		want    string
+	}{
+		"no proxy":                        {nil, "192.0.2.1:1234", "", "http"},
+		"no proxy, a spoofed header":      {nil, "192.0.2.1:1234", "https", "http"},
+		"private networks are nobody's":   {nil, "127.0.0.1:1234", "https", "http"},
+		"nor with proxies":                {proxies, "10.9.9.9:1234", "https", "http"},
+		"a proxy":                         {proxies, "203.0.113.7:1234", "https", "https"},
+		"a proxy in IPv6":                 {proxies, "[fd00::1]:1234", "https", "https"},
+		"a proxy without TLS":             {proxies, "203.0.113.7:1234", "http", "http"},
+		"a proxy says nothing":            {proxies, "203.0.113.7:1234", "", "http"},
+		"a peer that is no proxy":         {proxies, "192.0.2.1:1234", "https", "http"},
+		"spoofed in front of the proxy's": {proxies, "203.0.113.7:1234", "https, http", "http"},
+		"no network at all":               {proxies, "@", "https", "http"},
+	} {
+		request := httptest.NewRequest("GET", "/", nil)
+		request.RemoteAddr = c.peer
+		request.Header.Set("X-Forwarded-Proto", c.proto)
+		e := echo.New()
+		e.SchemeExtractor = schemeOf(c.trusted)
+		if got := e.NewContext(request, httptest.NewRecorder()).Scheme(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

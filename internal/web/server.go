@@ -20,11 +20,11 @@ import (
 const maxBody = "512K"
 
 // NewEcho returns an echo with what every route of the site shares. With
-// secureCookies, cookies travel over TLS only. Trusted proxies say whom they come
-// from.
+// secureCookies, cookies travel over TLS only. Trusted proxies say whom requests come
+// from, and whether over TLS.
 func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, secureCookies bool, trustedProxies ...netip.Prefix) *echo.Echo {
 	e := echo.New()
-	e.IPExtractor = addressOf(trustedProxies)
+	e.IPExtractor, e.SchemeExtractor = addressOf(trustedProxies), schemeOf(trustedProxies)
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = (&errorHandler{renderer: renderer, log: log}).handle
 	e.Use(
