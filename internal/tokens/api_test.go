@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -576,6 +577,25 @@ func TestSecretIsShownToNobodyElse(t *testing.T) {
 	})
 }
 
+// The page that shows the secret fails, and is opened again.
+func TestSecretOutlivesAPageThatFails(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine)
+		user := s.User("Mara")
+		reads := &failingRead{Router: s.Cluster, name: "tokens.List"}
+		user.URL = s.Process(func(cfg *site.Config) { cfg.Router = reads })
+		reads.fails.Store(true)
+		user.Submit("/tokens", url.Values{"name": {"Backup"}, "ability": {"read"}}).
+			Want(http.StatusServiceUnavailable, "h1", "The primary cannot be reached")
+		reads.fails.Store(false)
+		token := user.Get("/tokens").Text("[data-token]")
+		s.Program(nil).With(token).Get("/api/me").Want(http.StatusOK, "name", "Mara")
+		if again := user.Get("/tokens").Text("[data-token]"); again != "" {
+			t.Errorf("the secret is shown again: %q", again)
+		}
+	})
+}
+
 func TestTokenFormSaysWhatIsWrong(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		s := sitetest.New(t, engine)
@@ -627,4 +647,18 @@ type beforeWrite struct {
 func (b beforeWrite) Write(ctx context.Context, name string, fn func(context.Context, *dbroute.Tx) error) error {
 	b.call(name)
 	return b.Router.Write(ctx, name, fn)
+}
+
+// failingRead fails a read as if the primary were down.
+type failingRead struct {
+	dbroute.Router
+	name  string
+	fails atomic.Bool
+}
+
+func (f *failingRead) Read(ctx context.Context, name string, fn func(dbroute.Querier) error) error {
+	if name == f.name && f.fails.Load() {
+		return dbroute.ErrPrimaryUnavailable
+	}
+	return f.Router.Read(ctx, name, fn)
 }

@@ -97,16 +97,21 @@ func origin(c echo.Context) string { return c.Scheme() + "://" + c.Request().Hos
 
 func (p *Pages) list(c echo.Context) error {
 	page := newTokensPage(c, emptyForm)
+	if err := p.fill(c, page); err != nil {
+		return err
+	}
+	// Last, since this is the only copy: no error may come between it and the page.
 	if made, ok := p.once.take(c); ok {
 		page.Secret = p.signer.text(made.ID, made.Secret)
 	}
-	return p.show(c, http.StatusOK, page)
+	return p.html.HTML(c, http.StatusOK, "tokens", page)
 }
 
 // tokensOnPage is how many there are on a page.
 const tokensOnPage = 20
 
-func (p *Pages) show(c echo.Context, status int, page *tokensPage) error {
+// fill reads the part of the list that the request asks for.
+func (p *Pages) fill(c echo.Context, page *tokensPage) error {
 	before, err := web.BeforeQuery(c)
 	if err != nil {
 		return err
@@ -118,7 +123,7 @@ func (p *Pages) show(c echo.Context, status int, page *tokensPage) error {
 	}
 	page.Tokens, page.Older = web.Split(list, tokensOnPage, func(t Token) int64 { return t.ID })
 	page.Before = before
-	return p.html.HTML(c, status, "tokens", page)
+	return nil
 }
 
 func (p *Pages) create(c echo.Context) error {
@@ -128,7 +133,11 @@ func (p *Pages) create(c echo.Context) error {
 	}
 	form, d := parseToken(fields)
 	if !form.valid() {
-		return p.show(c, http.StatusUnprocessableEntity, newTokensPage(c, form))
+		page := newTokensPage(c, form)
+		if err := p.fill(c, page); err != nil {
+			return err
+		}
+		return p.html.HTML(c, http.StatusUnprocessableEntity, "tokens", page)
 	}
 	ctx := c.Request().Context()
 	if err := p.limits.Token(ctx, auth.Current(ctx).ID); err != nil {
