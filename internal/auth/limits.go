@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"freshread/internal/web"
@@ -14,6 +15,10 @@ type Limits struct {
 	SignUpByAddress                web.Limiter
 	WritesByUser                   web.Limiter // posts, comments, profiles
 	TokensByUser                   web.Limiter
+
+	// Published are the addresses of accounts whose password everybody is told. There
+	// is nothing to guess, and all who try the site out use the same few.
+	Published []string
 }
 
 // LogIn counts an attempt to log in, whether or not it succeeds and whether or not
@@ -22,6 +27,9 @@ type Limits struct {
 func (l *Limits) LogIn(ctx context.Context, address, email string) error {
 	if err := l.LogInByAddress.Hit(ctx, address); err != nil {
 		return err
+	}
+	if slices.Contains(l.Published, foldEmail(email)) {
+		return nil
 	}
 	return l.Password(ctx, email)
 }

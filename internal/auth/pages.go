@@ -35,6 +35,15 @@ func (d Demo) Account() DemoAccount {
 	return d.Accounts[0]
 }
 
+// Addresses are those of the accounts.
+func (d Demo) Addresses() []string {
+	var list []string
+	for _, a := range d.Accounts {
+		list = append(list, a.Email)
+	}
+	return list
+}
+
 // DemoAccount can be used by everybody who tries the site out.
 type DemoAccount struct {
 	Name            string

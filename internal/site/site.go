@@ -150,6 +150,7 @@ func New(cfg Config) (*Site, error) {
 	users, passwords := auth.NewStore(cfg.Router, cached), auth.NewPasswords(cfg.PasswordCost)
 	postStore, tokenStore := posts.NewStore(cfg.Router, cached, cfg.summariser()), tokens.NewStore(cfg.Router)
 	demo, check := cfg.demo(cached)
+	limits.Published = demo.Addresses()
 
 	strategy, choice := cfg.strategy(routes, markers)
 	// The order is the point: the strategy decides before anything is loaded.

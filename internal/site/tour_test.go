@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"freshread/internal/cache"
 	"freshread/internal/dbroute"
 	"freshread/internal/lab"
 	"freshread/internal/site"
@@ -92,6 +94,30 @@ func TestTourOfAUserWithoutAPost(t *testing.T) {
 		if n := sitetest.Value[int](s, `SELECT count(*) FROM posts WHERE author_id = ?`, b.ID); n != 1 {
 			t.Errorf("%d posts, want one, %s", n, first.Path)
 		}
+	})
+}
+
+// They are all the same person, and are counted by their addresses alone.
+func TestManyVisitorsAtOnce(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine, func(cfg *site.Config) {
+			cfg.Demo = true
+			cfg.Limits.LogInByAccount = cache.Limit{Hits: 1, Per: time.Hour}
+			cfg.Limits.LogInByAddress = cache.Limit{Hits: 7, Per: time.Hour}
+		})
+		s.Seed()
+		robin := s.User("Robin")
+		robin.LogIn()
+		s.Browser().Post("/login", "email", robin.Email, "password", robin.Password).
+			Want(http.StatusTooManyRequests, ".problem strong", "That was too often.")
+		const email, password = "mara@example.com", "out of the blue"
+		for range 2 {
+			s.Browser().Post("/tour", "step", "cure").Want(http.StatusOK, "[data-viewer]", "Mara Lindqvist")
+			s.Browser().Post("/login", "email", email, "password", password).Want(http.StatusOK, "[data-viewer]", "Mara Lindqvist")
+		}
+		s.Program(nil).Send(http.MethodPost, "/api/tokens", map[string]any{"email": email, "password": password, "device_name": "curl"}).
+			Want(http.StatusCreated)
+		s.Browser().Post("/tour", "step", "cure").Want(http.StatusTooManyRequests, "h1", "That was too often")
 	})
 }
 
