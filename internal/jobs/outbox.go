@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -35,7 +36,7 @@ type outbox struct {
 	log    *slog.Logger
 
 	committed chan outboxRow
-	troubled  atomic.Bool // the queue does not have what it was given last
+	trouble   atomic.Pointer[error] // why what was relayed last is still here; nil if it is not
 }
 
 // outboxRow is one job in the outbox.
@@ -97,7 +98,7 @@ func (o *outbox) relay(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case row := <-o.committed:
-			if !o.troubled.Load() {
+			if o.trouble.Load() == nil {
 				o.report(ctx, o.deliver(ctx, o.more(row)))
 			} // else polling tries it when its turn comes
 		case <-poll.C:
@@ -131,7 +132,11 @@ func (o *outbox) report(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	switch before := o.troubled.Swap(err != nil); {
+	var trouble *error
+	if err != nil {
+		trouble = &err
+	}
+	switch before := o.trouble.Swap(trouble) != nil; {
 	case err == nil && before:
 		o.log.InfoContext(ctx, "the outbox is relayed again")
 	case err != nil && !before:
@@ -194,6 +199,9 @@ func (o *outbox) state(ctx context.Context) (s outboxState, err error) {
 	return s, err
 }
 
+// errNotQueued tells trouble with the queue from trouble with the outbox.
+var errNotQueued = errors.New("not queued")
+
 // deliver gives jobs to the queue, and deletes the rows only then.
 func (o *outbox) deliver(ctx context.Context, rows []outboxRow) error {
 	var inserts []river.InsertManyParams
@@ -203,7 +211,7 @@ func (o *outbox) deliver(ctx context.Context, rows []outboxRow) error {
 	insertCtx, cancel := context.WithTimeout(ctx, insertTimeout)
 	defer cancel()
 	if _, err := o.client.InsertMany(insertCtx, inserts); err != nil {
-		return fmt.Errorf("jobs: relay: %w", err)
+		return fmt.Errorf("jobs: relay: %w: %w", errNotQueued, err)
 	}
 	return o.db.Touch(ctx, "jobs.Relayed", func(ctx context.Context, tx *dbroute.Tx) error {
 		for _, row := range rows {

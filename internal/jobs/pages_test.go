@@ -113,7 +113,7 @@ func TestQueueDownIsSaid(t *testing.T) {
 		b.Get(path).Want(http.StatusOK, ".summary[data-pending] .hint",
 			"The latest change is saved, and comes into the summary later: the queue cannot be reached, so the job waits in the outbox.")
 		if text := b.Get("/jobs").Text(".problem"); !strings.HasPrefix(text, "1 job waits in the outbox, the oldest since ") ||
-			!strings.HasSuffix(text, ". Nothing is lost: the queue cannot be reached, and what waits is queued when it is back.") {
+			!strings.HasSuffix(text, ". Nothing is lost: the queue cannot be reached, and what waits is queued when that is over.") {
 			t.Errorf("the page says %q", text)
 		}
 		stacktest.Must(t, queues.Primary().Start(stacktest.Context(t)))

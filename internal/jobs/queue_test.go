@@ -121,7 +121,7 @@ func TestQueueDown(t *testing.T) {
 		e.run(late)
 		e.comment(late, post)
 		for _, q := range []*jobs.Queue{q, late} {
-			e.eventually("the queue is found to be down", func() bool { return q.Trouble() != "" })
+			e.eventually("the queue is found to be down", func() bool { return q.Trouble() == "the queue cannot be reached" })
 		}
 		_, pending := e.summary(post)
 		if n := e.count(`SELECT count(*) FROM job_outbox`); n != 2 || !pending {
@@ -137,6 +137,23 @@ func TestQueueDown(t *testing.T) {
 		if sum, pending := e.summary(post); sum.Comments != 2 || pending || e.queued() != 3 {
 			t.Errorf("the summary is %+v, pending: %v; %d jobs", sum, pending, e.queued())
 		}
+	})
+}
+
+// The outbox cannot be read, and the queue is not to blame.
+func TestPrimaryDown(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 0)
+		e := newEnv(t, servers, stacktest.Queue(t))
+		ctx := stacktest.Context(t)
+		q := e.open()
+		e.run(q)
+		e.create(q, "First")
+		e.runs(q, 1)
+		stacktest.Must(t, servers.Primary().Stop(ctx))
+		e.eventually("the primary is found to be down", func() bool { return q.Trouble() == "the primary cannot be reached or is busy" })
+		stacktest.Must(t, servers.Primary().Start(ctx))
+		e.eventually("nobody is in trouble", func() bool { return q.Trouble() == "" })
 	})
 }
 

@@ -32,10 +32,14 @@ func (q *Queue) PostChanged(ctx context.Context, tx *dbroute.Tx, c posts.Change)
 
 // Trouble says why jobs stay in the outbox at the moment, or "".
 func (q *Queue) Trouble() string {
-	if !q.outbox.troubled.Load() {
+	cause := q.outbox.trouble.Load()
+	switch {
+	case cause == nil:
 		return ""
+	case errors.Is(*cause, errNotQueued):
+		return "the queue cannot be reached"
 	}
-	return "the queue cannot be reached"
+	return "the primary cannot be reached or is busy"
 }
 
 // summariser works SummarisePost.
