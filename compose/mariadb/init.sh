@@ -8,7 +8,6 @@ client() { MYSQL_PWD=$MARIADB_ROOT_PASSWORD mariadb --user=root --socket=/run/my
 client <<EOF_SQL
 CREATE USER replicator IDENTIFIED BY '$REPLICATION_PASSWORD';
 GRANT REPLICATION REPLICA ON *.* TO replicator;
-GRANT REPLICA MONITOR ON *.* TO $MARIADB_USER;
 EOF_SQL
 
 # All servers begin with the same users and the same empty database, each by its own

@@ -8,7 +8,6 @@ client() { MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user=root; }
 client <<EOF_SQL
 CREATE USER replicator IDENTIFIED BY '$REPLICATION_PASSWORD';
 GRANT REPLICATION SLAVE ON *.* TO replicator;
-GRANT REPLICATION CLIENT ON *.* TO $MYSQL_USER;
 EOF_SQL
 
 # All servers begin with the same users and the same empty database, each by its own

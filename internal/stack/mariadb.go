@@ -28,7 +28,6 @@ func newMariaDB(ctx context.Context) (*mysqlFamily, error) {
 			"DELETE FROM mysql.proxies_priv",
 			"FLUSH PRIVILEGES", // the server refuses to create users before it looks at them
 		},
-		monitorPrivilege: "SLAVE MONITOR",
 
 		ownSettings: []setting{
 			{"gtid_strict_mode", "ON"},

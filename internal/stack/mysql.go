@@ -20,8 +20,7 @@ func newMySQL(ctx context.Context) (*mysqlFamily, error) {
 			"--skip-log-bin",
 			"--gtid-mode=OFF",
 		},
-		removeUsers:      []string{"DROP USER root@localhost"},
-		monitorPrivilege: "REPLICATION CLIENT",
+		removeUsers: []string{"DROP USER root@localhost"},
 
 		ownSettings: []setting{
 			{"gtid_mode", "ON"},

@@ -36,9 +36,8 @@ type variant struct {
 	scheme   string // of a URL; also the name of the engine
 	programs mysqlPrograms
 
-	initializeArgs   []string // make data, and run usersFile on it
-	removeUsers      []string // statements that remove the users who come with it
-	monitorPrivilege string   // lets the app see how a replica is doing
+	initializeArgs []string // make data, and run usersFile on it
+	removeUsers    []string // statements that remove the users who come with it
 
 	ownSettings     []setting
 	readOnlySetting string
@@ -128,7 +127,6 @@ func (m *mysqlFamily) users() string {
 		"CREATE USER "+adminUser+" IDENTIFIED BY '"+m.adminPassword+"'",
 		"GRANT ALL ON *.* TO "+adminUser+" WITH GRANT OPTION",
 		"CREATE USER "+appUser+" IDENTIFIED BY '"+m.appPassword+"'",
-		"GRANT "+m.monitorPrivilege+" ON *.* TO "+appUser,
 		"",
 	), ";\n")
 }

@@ -115,7 +115,7 @@ func wantValue[T comparable](t *testing.T, rawURL, query string, want T) {
 // status returns what a replica of the MySQL family says that it is doing.
 func status(t *testing.T, s *stack.Server) map[string]string {
 	t.Helper()
-	db := openURL(t, s.URL(""))
+	db := openURL(t, s.AdminURL(""))
 	rows, err := db.QueryContext(soon(t), "SHOW REPLICA STATUS")
 	must(t, err)
 	names, err := rows.Columns()
