@@ -529,6 +529,21 @@ func TestTokensPage(t *testing.T) {
 	})
 }
 
+func TestAPIPageTellsOfHeadersThatAreThere(t *testing.T) {
+	stacktest.Only(t, "postgres")
+	s := sitetest.New(t, "postgres")
+	for _, shown := range []bool{true, false} {
+		p := s.Program(nil)
+		p.URL = s.Process(func(cfg *site.Config) { cfg.ShowReads = shown })
+		got := p.Get("/api/posts").Want(http.StatusOK)
+		for _, header := range []string{"X-Server-Id", "Server-Timing"} {
+			if said := strings.Contains(p.Get("/api").Body, "<code>"+header); got.Header.Get(header) != "" != shown || said != shown {
+				t.Errorf("with SHOW_READS=%v, %s is %q, and told of: %v", shown, header, got.Header.Get(header), said)
+			}
+		}
+	}
+}
+
 // The lines to copy have the scheme that the browser uses, which only a trusted proxy
 // can know better than the connection.
 func TestOriginBehindAProxy(t *testing.T) {
