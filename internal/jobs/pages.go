@@ -61,6 +61,7 @@ type jobsPage struct {
 	Outbox     outboxState
 	Trouble    string
 	OwnQueue   bool // the queue has a database of its own
+	Mode       Mode // of the summaries
 	CommitWait time.Duration
 	Admin      bool
 }
@@ -69,7 +70,7 @@ func (p *Pages) list(c echo.Context) error {
 	ctx := c.Request().Context()
 	page := &jobsPage{
 		Trouble: p.queue.Trouble(), OwnQueue: p.queue.inTx == nil, CommitWait: p.queue.cfg.CommitWait,
-		Admin: auth.Current(ctx).Role == auth.Admin,
+		Mode: p.queue.mode(SummarisePost{}.Kind()), Admin: auth.Current(ctx).Role == auth.Admin,
 	}
 	var err error
 	if page.Runs, err = p.queue.runs.Latest(ctx, runsOnPage); err != nil {

@@ -99,6 +99,22 @@ func TestJobsPageListsRuns(t *testing.T) {
 	})
 }
 
+func TestJobsPageSaysWhereJobsRead(t *testing.T) {
+	stacktest.Only(t, "postgres")
+	for mode, want := range map[jobs.Mode]string{
+		jobs.Commit:  "each run waits for a replica that has reached the commit, at most 2s, and reads the primary if there is none. A job",
+		jobs.Primary: "each run reads the primary. A job",
+		jobs.Replica: "each run reads a replica, however late that is. A job",
+	} {
+		s := sitetest.New(t, "postgres", demo, sitetest.WithJobs(t, func(cfg *jobs.Config) {
+			cfg.Reads = map[string]jobs.Mode{jobs.SummarisePost{}.Kind(): mode}
+		}))
+		if got := s.Browser().Get("/jobs").Text(".meta"); !strings.Contains(got, want) {
+			t.Errorf("%s: the page says %q", mode, got)
+		}
+	}
+}
+
 func TestQueueDownIsSaid(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		queues := stacktest.Start(t, "postgres", 0)
