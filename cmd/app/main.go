@@ -1,5 +1,5 @@
 // Command app runs the site: on servers of yours (serve, worker, migrate,
-// routes, healthcheck) or on real ones that it starts for you (demo, lab).
+// routes, healthcheck) or on real ones that it starts for you (demo, lab, torture).
 package main
 
 import (
