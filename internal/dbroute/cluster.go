@@ -208,17 +208,13 @@ type PingResult struct {
 }
 
 // fault classifies an error. A server in the wrong role is as good as absent, and so is
-// one to which no connection can be made, whatever the driver calls it, unless somebody
-// did not want to wait longer.
+// one to which no connection can be made, whatever the driver calls it: a deadline that
+// has passed may be the driver's own.
 func (c *Cluster) fault(err error) fault {
-	if errors.Is(err, errWrongRole) || errors.Is(err, errReplaced) {
+	if errors.Is(err, errWrongRole) || errors.Is(err, errReplaced) || errors.Is(err, errConnect) {
 		return faultConnection
 	}
-	f := c.engine.fault(err)
-	if f == faultNone && errors.Is(err, errConnect) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		return faultConnection
-	}
-	return f
+	return c.engine.fault(err)
 }
 
 // Ping asks every server for a sign of life, the primary first. It takes the

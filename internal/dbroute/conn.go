@@ -145,10 +145,13 @@ func firstRow(ctx context.Context, conn driver.QueryerContext, query string) ([]
 }
 
 // acquire takes a connection from a pool whose connector is a *connector. Its error is
-// errConnect.
+// errConnect, unless it is ctx that has not given it the time.
 func acquire(ctx context.Context, db *sql.DB) (*sql.Conn, identity, error) {
 	c, err := db.Conn(ctx)
-	if err != nil {
+	switch {
+	case err != nil && isOver(ctx):
+		return nil, identity{}, err
+	case err != nil:
 		return nil, identity{}, fmt.Errorf("%w: %w", errConnect, err)
 	}
 	var who identity
@@ -161,4 +164,10 @@ func acquire(ctx context.Context, db *sql.DB) (*sql.Conn, identity, error) {
 		return nil, identity{}, fmt.Errorf("%w: %w", errConnect, err)
 	}
 	return c, who, nil
+}
+
+// isOver reports whether ctx has ended. The network may notice its deadline first.
+func isOver(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	return ctx.Err() != nil || bounded && !time.Now().Before(deadline)
 }

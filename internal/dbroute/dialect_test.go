@@ -13,6 +13,7 @@ type dialect struct {
 	connection string   // an expression: which of the server's connections evaluates it
 	sleep      string   // a query that takes so many seconds
 	impatient  string   // appended to a URL: how soon a wait for a lock ends, as soon as it can
+	dialing    string   // appended to a URL: how soon an attempt to connect ends
 	patience   string   // a query for how many seconds a lock of a row and of a table is waited for
 	trigger    []string // make an INSERT into requests change note 1
 	sneak      []string // queries that write
@@ -28,6 +29,7 @@ func dialectOf(engine string) dialect {
 			connection: `pg_backend_pid()`,
 			sleep:      `SELECT pg_sleep(%v)`,
 			impatient:  `&lock_timeout=100`,
+			dialing:    `&connect_timeout=1`,
 			patience:   `SELECT setting::bigint / 1000, setting::bigint / 1000 FROM pg_settings WHERE name = 'lock_timeout'`,
 			trigger: []string{
 				`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE notes SET text = 'new' WHERE id = 1; RETURN NULL; END $$`,
@@ -49,6 +51,7 @@ func dialectOf(engine string) dialect {
 		connection: `connection_id()`,
 		sleep:      `SELECT sleep(%v)`,
 		impatient:  `?innodb_lock_wait_timeout=1`,
+		dialing:    `?timeout=500ms`,
 		patience:   `SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout`,
 		trigger:    []string{`CREATE TRIGGER note AFTER INSERT ON requests FOR EACH ROW UPDATE notes SET text = 'new' WHERE id = 1`},
 		sneak: []string{

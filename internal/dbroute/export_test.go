@@ -60,6 +60,32 @@ func (c *Cluster) BreakReplica(url string, n int) (mend func(), err error) {
 	return func() { mended.Store(true) }, nil
 }
 
+// BlackHole makes new connections for a server's reads and writes hang until whoever
+// makes them gives up.
+func (c *Cluster) BlackHole(role Role, url string) error {
+	s := c.primary
+	if role == Replica {
+		s = c.replicas[0]
+	}
+	for pool, readOnly := range map[**sql.DB]bool{&s.reads: true, &s.writes: false} {
+		if *pool == nil {
+			continue
+		}
+		inner, err := c.engine.connector(url, readOnly, func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+		if err := (*pool).Close(); err != nil {
+			return err
+		}
+		*pool = sql.OpenDB(&connector{Connector: inner, engine: c.engine, server: s})
+	}
+	return nil
+}
+
 type breaking struct {
 	net.Conn
 	left   int
