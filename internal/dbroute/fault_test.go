@@ -271,10 +271,10 @@ func TestCommitOfUnknownOutcome(t *testing.T) {
 }
 
 // cutter is a proxy that, once armed, lets the next COMMIT pass and cuts the
-// connection before its answer.
+// connection before its answer, or only keeps that to itself if it is mute.
 type cutter struct {
-	listener net.Listener
-	armed    atomic.Bool
+	listener    net.Listener
+	armed, mute atomic.Bool
 }
 
 func newCutter(t *testing.T, target string) *cutter {
@@ -316,10 +316,12 @@ func (c *cutter) serve(client net.Conn, target string) {
 		buffer := make([]byte, 64<<10)
 		for {
 			n, err := server.Read(buffer)
-			if err != nil || cut.Load() {
+			switch {
+			case err != nil, cut.Load() && !c.mute.Load():
 				return // the answer to COMMIT has come, so it has happened
+			case !cut.Load():
+				client.Write(buffer[:n])
 			}
-			client.Write(buffer[:n])
 		}
 	}()
 	buffer := make([]byte, 64<<10)

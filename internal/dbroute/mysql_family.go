@@ -60,7 +60,11 @@ func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVari
 	if readOnly {
 		cfg.Params[readOnlyVariable] = "1"
 	}
-	return mysql.NewConnector(cfg)
+	inner, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return mysqlConnector{inner}, nil
 }
 
 // set gives a variable a value unless the URL does.
