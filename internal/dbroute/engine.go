@@ -79,10 +79,6 @@ type engine interface {
 	// contended reports whether a statement gave way to others: in a deadlock, or
 	// since they held a lock for too long.
 	contended(err error) bool
-
-	// endsTransaction reports whether an error of a statement has rolled back its
-	// transaction without the server refusing what is sent next.
-	endsTransaction(err error) bool
 }
 
 // engines are all there are.

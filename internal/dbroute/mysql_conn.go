@@ -3,10 +3,12 @@ package dbroute
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 )
 
-// mysqlConnector makes connections that bound COMMIT by the context of the transaction,
-// as PostgreSQL's driver does. Those of the driver wait for its answer for ever.
+// mysqlConnector makes connections whose transactions are safe to commit, which those of
+// the driver are not by themselves: it sends COMMIT without a bound, and goes on
+// after a deadlock.
 type mysqlConnector struct{ driver.Connector }
 
 func (c mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -14,37 +16,100 @@ func (c mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mysqlConn{inner.(mysqlDriverConn)}, nil
+	return &mysqlConn{mysqlDriverConn: inner.(mysqlDriverConn)}, nil
 }
 
-// mysqlDriverConn is all that the driver's own connections can do.
-type mysqlDriverConn interface {
-	driverConn
-	driver.Validator
+// mysqlDriverConn and mysqlDriverRows are all that the driver's own can do.
+type (
+	mysqlDriverConn interface {
+		driverConn
+		driver.Validator
+	}
+	mysqlDriverRows interface {
+		driver.RowsNextResultSet
+		driver.RowsColumnTypeDatabaseTypeName
+		driver.RowsColumnTypeNullable
+		driver.RowsColumnTypePrecisionScale
+		driver.RowsColumnTypeScanType
+	}
+)
+
+type mysqlConn struct {
+	mysqlDriverConn
+	tx *mysqlTx // nil outside a transaction
 }
 
-type mysqlConn struct{ mysqlDriverConn }
+// mysqlTx is a transaction. A deadlock rolls all of it back, and the server would commit
+// what is sent after it statement by statement. A lock that was not to be had does so
+// with innodb_rollback_on_timeout=ON; without, the rest would be committed. Of a
+// SELECT … FOR UPDATE that error comes with the rows, which nobody may look at.
+type mysqlTx struct {
+	driver.Tx
+	ctx   context.Context
+	conn  *mysqlConn
+	ended error // what has rolled it back
+}
 
 func (c *mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	inner, err := c.mysqlDriverConn.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &mysqlTx{Tx: inner, ctx: ctx, conn: c}, nil
+	c.tx = &mysqlTx{Tx: inner, ctx: ctx, conn: c}
+	return c.tx, nil
 }
 
-type mysqlTx struct {
-	driver.Tx
-	ctx  context.Context
-	conn *mysqlConn
+func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if c.tx != nil && c.tx.ended != nil {
+		return nil, c.tx.ended
+	}
+	result, err := c.mysqlDriverConn.ExecContext(ctx, query, args)
+	return result, c.tx.note(err)
+}
+
+func (c *mysqlConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if c.tx != nil && c.tx.ended != nil {
+		return nil, c.tx.ended
+	}
+	rows, err := c.mysqlDriverConn.QueryContext(ctx, query, args)
+	if c.tx == nil || err != nil {
+		return rows, c.tx.note(err)
+	}
+	return &mysqlRows{rows.(mysqlDriverRows), c.tx}, nil
+}
+
+// note keeps an error after which nothing may be sent or committed.
+func (t *mysqlTx) note(err error) error {
+	if err != nil && t != nil && t.ended == nil && (mysqlFamily{}).contended(err) {
+		t.ended = err
+	}
+	return err
 }
 
 // Commit closes the connection if there is no answer in time: COMMIT may be under way,
 // or not have been sent.
 func (t *mysqlTx) Commit() error {
+	if t.ended != nil {
+		return errors.Join(t.ended, t.Rollback())
+	}
+	t.conn.tx = nil
 	_, err := t.conn.ExecContext(t.ctx, "COMMIT", nil)
 	if err != nil && t.ctx.Err() != nil {
 		t.conn.Close()
 	}
 	return err
 }
+
+func (t *mysqlTx) Rollback() error {
+	t.conn.tx = nil
+	return t.Tx.Rollback()
+}
+
+type mysqlRows struct {
+	mysqlDriverRows
+	tx *mysqlTx
+}
+
+func (r *mysqlRows) Next(row []driver.Value) error { return r.tx.note(r.mysqlDriverRows.Next(row)) }
+func (r *mysqlRows) NextResultSet() error          { return r.tx.note(r.mysqlDriverRows.NextResultSet()) }
+func (r *mysqlRows) Close() error                  { return r.tx.note(r.mysqlDriverRows.Close()) }

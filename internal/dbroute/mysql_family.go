@@ -186,8 +186,3 @@ func (mysqlFamily) contended(err error) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && (refused.Number == 1213 || refused.Number == 1205) // deadlock, lock wait timeout
 }
-
-// A deadlock rolls the whole transaction back, and what is sent after it would be
-// committed statement by statement. A lock that was not to be had does so with
-// innodb_rollback_on_timeout=ON; without, the rest would be committed.
-func (f mysqlFamily) endsTransaction(err error) bool { return f.contended(err) }

@@ -306,9 +306,6 @@ func (postgres) contended(err error) bool {
 	return false
 }
 
-// endsTransaction: the server refuses whatever follows an error.
-func (postgres) endsTransaction(error) bool { return false }
-
 // walPosition is a commit ID taken apart.
 type walPosition struct {
 	timeline uint32

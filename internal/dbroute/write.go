@@ -1,7 +1,6 @@
 package dbroute
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,59 +14,28 @@ type Tx struct {
 	tx       *sql.Tx
 	engine   engine
 	rebinder *rebinder
-	ended    error // of a statement that has rolled the transaction back
 	after    []func(context.Context, Marker)
-}
-
-// note keeps an error after which the transaction must not be committed: what
-// follows it would not be part of it.
-func (t *Tx) note(err error) {
-	if err != nil && t.ended == nil && t.engine.endsTransaction(err) {
-		t.ended = err
-	}
 }
 
 // QueryContext runs a query in the transaction.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if t.ended != nil {
-		return nil, t.ended
-	}
-	rows, err := t.tx.QueryContext(ctx, t.rebinder.rebind(query), args...)
-	t.note(err)
-	return rows, err
+	return t.tx.QueryContext(ctx, t.rebinder.rebind(query), args...)
 }
 
 // QueryRowContext runs a query for one row in the transaction.
 func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if t.ended != nil { // a Row can only get its error from a query
-		ended, end := context.WithCancelCause(ctx)
-		end(t.ended)
-		ctx = ended
-	}
-	row := t.tx.QueryRowContext(ctx, t.rebinder.rebind(query), args...)
-	t.note(row.Err())
-	return row
+	return t.tx.QueryRowContext(ctx, t.rebinder.rebind(query), args...)
 }
 
 // ExecContext runs a statement in the transaction.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if t.ended != nil {
-		return nil, t.ended
-	}
-	result, err := t.tx.ExecContext(ctx, t.rebinder.rebind(query), args...)
-	t.note(err)
-	return result, err
+	return t.tx.ExecContext(ctx, t.rebinder.rebind(query), args...)
 }
 
 // InsertID runs an INSERT of one row into a table whose key column is id, and
 // returns the key that the database gave it. Engines differ in how they tell.
 func (t *Tx) InsertID(ctx context.Context, query string, args ...any) (int64, error) {
-	if t.ended != nil {
-		return 0, t.ended
-	}
-	id, err := t.engine.insertID(ctx, t.tx, t.rebinder.rebind(query), args)
-	t.note(err)
-	return id, err
+	return t.engine.insertID(ctx, t.tx, t.rebinder.rebind(query), args)
 }
 
 // Querier returns the transaction for functions that only read.
@@ -75,7 +43,8 @@ func (t *Tx) Querier() Querier { return Querier{&handle{tx: t}} }
 
 // SQL returns the transaction for libraries that take one, such as River's
 // InsertTx. Write commits it; nobody else may. Statements run through it need
-// the engine's own placeholders.
+// the engine's own placeholders, and must not be prepared: a deadlock that a prepared
+// one runs into goes unnoticed on MySQL and MariaDB.
 func (t *Tx) SQL() *sql.Tx { return t.tx }
 
 // AfterCommit registers what runs once the transaction has committed, in order of
@@ -153,7 +122,7 @@ func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) e
 	if err := fn(ctx, o.tx); err != nil {
 		return err
 	}
-	return cmp.Or(o.err, o.tx.ended)
+	return o.err
 }
 
 func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, *Tx) error) error {
