@@ -187,7 +187,8 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn func(context.Context, *Tx) error) error {
 	txCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	followClient := context.AfterFunc(ctx, cancel)
+	unfollow := context.AfterFunc(ctx, cancel)
+	defer unfollow()
 	tx, err := conn.BeginTx(txCtx, nil)
 	if err != nil {
 		return c.explain(ctx, c.primary, fmt.Errorf("begin: %w", err))
@@ -200,7 +201,7 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	if err := open.run(inTx, fn); err != nil {
 		return c.explain(ctx, c.primary, err)
 	}
-	if !followClient() {
+	if !unfollow() {
 		return context.Cause(ctx)
 	}
 	timeout := time.AfterFunc(c.cfg.CommitTimeout, cancel)
