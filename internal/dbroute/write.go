@@ -1,6 +1,7 @@
 package dbroute
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -125,19 +126,20 @@ func (o *openTx) run(ctx context.Context, fn func(context.Context, *Tx) error) e
 	return o.err
 }
 
+// join runs the function of a nested Write. The error of the first that fails is the
+// whole's.
 func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, *Tx) error) error {
+	before := o.err
+	o.err = errNestedPanic // unless what follows returns
+	var err error
 	if o.touch && !touch {
 		o.touch = false
-		if err := o.scope.beginWrite(ctx, o.tx); err != nil {
-			return err
-		}
+		err = o.scope.beginWrite(ctx, o.tx)
 	}
-	before := o.err
-	o.err = errNestedPanic // unless fn returns
-	err := fn(ctx, o.tx)
-	if o.err = before; o.err == nil {
-		o.err = err
+	if err == nil {
+		err = fn(ctx, o.tx)
 	}
+	o.err = cmp.Or(before, err)
 	return err
 }
 

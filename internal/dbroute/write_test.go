@@ -348,3 +348,33 @@ func TestVictimOfADeadlockCanBeTold(t *testing.T) {
 		}
 	})
 }
+
+// What the hook keeps of a write that a Touch has inside must not be missing because the
+// Touch does not look whether it failed.
+func TestOnWriteThatFailsInsideATouchRollsBack(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		ctx, scope := e.request(dbroute.Marker{})
+		fail := errors.New("no room for it")
+		hook := func() error { return fail }
+		scope.OnWrite(func(context.Context, *dbroute.Tx) error { return hook() })
+		touch := func() error {
+			return e.Touch(ctx, "outer", func(ctx context.Context, tx *dbroute.Tx) error {
+				func() {
+					defer func() { recover() }()
+					e.Write(ctx, "inner", func(context.Context, *dbroute.Tx) error { return nil })
+				}()
+				_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
+				return err
+			})
+		}
+		if err := touch(); !errors.Is(err, fail) {
+			t.Errorf("got %v, want %v", err, fail)
+		}
+		hook = func() error { panic(fail) }
+		if err := touch(); err == nil {
+			t.Error("a hook that panicked is no error")
+		}
+		e.want(dbroute.UsePrimary(ctx), "old", 1, dbroute.PrimaryAskedFor)
+	})
+}
