@@ -39,3 +39,31 @@ func TestServerThatCannotBeDialedIsGone(t *testing.T) {
 		}
 	})
 }
+
+// Who asks for the primary's position and cannot wait has not found the primary gone.
+func TestLastCommitIDOfWhoDoesNotWait(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		gone, leave := context.WithCancel(stacktest.Context(t))
+		leave()
+		if _, err := e.LastCommitID(gone); !errors.Is(err, context.Canceled) || errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+			t.Errorf("a client that left: %v", err)
+		}
+
+		cfg := e.config
+		cfg.MaxOpenConns, cfg.CommitTimeout = 1, 100*time.Millisecond
+		full := openCluster(t, cfg)
+		ctx := dbroute.UsePrimary(stacktest.Context(t))
+		stacktest.Must(t, full.Read(ctx, "r", func(dbroute.Querier) error {
+			if _, err := full.LastCommitID(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+				t.Errorf("a pool that is full: %v", err)
+			}
+			return nil
+		}))
+
+		stacktest.Must(t, e.BlackHole(dbroute.Primary, e.config.Primary+e.dialing))
+		if _, err := e.LastCommitID(ctx); !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+			t.Errorf("a primary that is gone: %v", err)
+		}
+	})
+}
