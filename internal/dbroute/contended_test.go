@@ -122,3 +122,13 @@ func TestDeadlockAmongRowsUndoesTheWrite(t *testing.T) {
 		}
 	})
 }
+
+func TestLockTimeoutAmongTheOptionsOfTheURL(t *testing.T) {
+	stacktest.Only(t, "postgres")
+	e := newEnv(t, "postgres")
+	cfg := e.config
+	cfg.Primary += "&options=-c%20lock_timeout%3D2s"
+	if n := count(t, openCluster(t, cfg).PrimaryDB(), `SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'`); n != 2000 {
+		t.Errorf("a lock is waited for for %d ms", n)
+	}
+}

@@ -32,7 +32,8 @@ func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.C
 		cfg.ConnectTimeout = connectTimeout
 	}
 	cfg.DialFunc = pgconn.DialFunc(dial)
-	if _, given := cfg.RuntimeParams["lock_timeout"]; !given {
+	// The server heeds a parameter more than the same among the options, "-c lock_timeout=2s".
+	if _, given := cfg.RuntimeParams["lock_timeout"]; !given && !strings.Contains(cfg.RuntimeParams["options"], "lock_timeout") {
 		cfg.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	}
 	if readOnly {
