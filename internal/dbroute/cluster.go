@@ -197,7 +197,8 @@ func (c *Cluster) checkServer(ctx context.Context, s *server) ([]string, error) 
 
 // PrimaryDB returns the pool that writes to the primary, for what cannot run
 // through Write: migrations and libraries that manage their own connections.
-// What is written through it leaves no marker.
+// What is written through it leaves no marker. It waits for locks no longer than
+// Write does, so a migration may have to set another limit.
 func (c *Cluster) PrimaryDB() *sql.DB { return c.primary.writes }
 
 // PingResult is one server's answer to a ping.

@@ -79,7 +79,8 @@ func (c *Cluster) LastCommitID(ctx context.Context) (CommitID, error) {
 
 // HasCommitID reports whether the server that the scope in ctx reads from has
 // reached id, waiting at most wait for it. On the primary it is true at once.
-// However many wait for a replica, they cost it one connection.
+// Each asks the replica once; those who then wait for it, however many, cost it one
+// connection.
 func (c *Cluster) HasCommitID(ctx context.Context, id CommitID, wait time.Duration) (bool, error) {
 	if c.openTx(ctx) != nil || id.IsZero() {
 		return true, nil
