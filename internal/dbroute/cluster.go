@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Config describes a cluster. Only Name and Primary are required.
@@ -65,6 +68,7 @@ type Cluster struct {
 	replicas []*server
 	spread   roundRobin
 	history  history
+	pings    singleflight.Group
 	counts   *counts
 	rebinder rebinder
 }
@@ -219,8 +223,16 @@ func (c *Cluster) fault(err error) fault {
 }
 
 // Ping asks every server for a sign of life, the primary first. It takes the
-// health timeout at most.
+// health timeout at most. Those who ask at once share one answer: were each to
+// ask, Watch would wait among them for the connection that both use, and take
+// servers out that answer.
 func (c *Cluster) Ping(ctx context.Context) []PingResult {
+	ctx = context.WithoutCancel(ctx) // others wait for what the first has asked
+	results, _, _ := c.pings.Do("", func() (any, error) { return c.pingAll(ctx), nil })
+	return slices.Clone(results.([]PingResult))
+}
+
+func (c *Cluster) pingAll(ctx context.Context) []PingResult {
 	servers := c.servers()
 	results := make([]PingResult, len(servers))
 	var wg sync.WaitGroup

@@ -132,10 +132,12 @@ func (e *env) wantMoreReadsBy(server int) {
 	}
 }
 
-// stallable is a proxy whose connections can be made to hang, and lead elsewhere.
+// stallable is a proxy whose connections can be made to hang, be slow, and lead
+// elsewhere.
 type stallable struct {
 	net.Listener
 	gate   sync.RWMutex
+	delay  atomic.Int64 // nanoseconds, of all that is sent either way
 	target atomic.Value // of string, for new connections
 }
 
@@ -173,6 +175,7 @@ func (p *stallable) pump(from, to net.Conn) {
 		if err != nil {
 			return
 		}
+		time.Sleep(time.Duration(p.delay.Load()))
 		p.gate.RLock()
 		_, err = to.Write(buffer[:n])
 		p.gate.RUnlock()
@@ -206,6 +209,46 @@ func TestHangingReplicaCostsOneShortTimeout(t *testing.T) {
 		proxy.gate.Unlock()
 		e.wantState(1, dbroute.Up)
 		e.wantEventually(dbroute.Marker{}, seen{"old", 2, dbroute.NoPendingCommit})
+	})
+}
+
+// Anybody may ask for the state of the servers, and as often as they like.
+func TestFloodOfPingsTakesNoServerOut(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		primary, replica := newStallable(t, e.stack.Primary().Addr()), newStallable(t, e.stack.Replicas()[0].Addr())
+		e.watched(func(cfg *dbroute.Config) {
+			cfg.Primary = (&cutter{listener: primary.Listener}).url(t, cfg.Primary)
+			cfg.Replicas = []string{(&cutter{listener: replica.Listener}).url(t, cfg.Replicas[0])}
+		})
+		// So one connection answers fifty pings a second, and many more are sent.
+		primary.delay.Store(int64(10 * time.Millisecond))
+		replica.delay.Store(int64(10 * time.Millisecond))
+		ctx, stop := context.WithCancel(stacktest.Context(t))
+		var flood sync.WaitGroup
+		for range 200 {
+			flood.Go(func() {
+				for ctx.Err() == nil {
+					for _, s := range e.Ping(ctx) {
+						if s.Err != nil {
+							t.Errorf("server %d: %v", s.ID, s.Err)
+							return
+						}
+					}
+				}
+			})
+		}
+		defer flood.Wait()
+		defer stop()
+		for begun := time.Now(); time.Since(begun) < 3*e.Config().HealthTimeout; {
+			for _, s := range e.Status() {
+				if s.State != dbroute.Up {
+					t.Fatalf("server %d is %s: %s", s.ID, s.State, s.Cause)
+				}
+			}
+			request, _ := e.request(dbroute.Marker{})
+			e.want(request, "old", 2, dbroute.NoPendingCommit)
+		}
 	})
 }
 
