@@ -24,7 +24,7 @@ type health struct {
 	cause   string    // why it is down
 	retryAt time.Time // unwatched only
 	found   time.Time // when it began to answer
-	joinAt  CommitID  // what it has to reach to be up; zero until the primary has said
+	joinAt  sample    // what it has to reach to be up; of no time until the primary has said
 	applied progress  // at the last poll
 	lag     time.Duration
 	behind  int64 // in the engine's unit
@@ -59,7 +59,7 @@ func (h *health) failed(now time.Time, cause error) bool {
 	was := h.usable(now)
 	h.retryAt = now.Add(restFor)
 	h.state, h.cause = Down, cause.Error()
-	h.joinAt = CommitID{}
+	h.joinAt = sample{}
 	return was
 }
 
@@ -72,7 +72,7 @@ func (h *health) replaced(now time.Time) {
 }
 
 func (h *health) join(now time.Time) {
-	h.state, h.found, h.joinAt = Joining, now, CommitID{}
+	h.state, h.found, h.joinAt = Joining, now, sample{}
 }
 
 func (s *server) usable() bool {
@@ -133,7 +133,7 @@ func (c *Cluster) Watch(ctx context.Context) {
 // poll looks at every server once. A server that hangs costs the health timeout
 // and holds up nothing but the next poll.
 func (c *Cluster) poll(ctx context.Context) {
-	primary := sample{time.Now(), c.pollPrimary(ctx)}
+	primary := c.pollPrimary(ctx)
 	var wg sync.WaitGroup
 	for _, r := range c.replicas {
 		wg.Go(func() { c.pollReplica(ctx, r, primary) })
@@ -145,16 +145,16 @@ func (c *Cluster) poll(ctx context.Context) {
 // use are closed. Until then a slow primary is still the primary.
 const hangLimit = 5 * time.Second
 
-// pollPrimary returns where the primary is, or the zero CommitID. It redials one
+// pollPrimary returns where the primary is, or the zero sample. It redials one
 // that was restarted or replaced, since each idle connection would fail a
 // request, and ends the requests that wait for one that hangs.
-func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
+func (c *Cluster) pollPrimary(ctx context.Context) sample {
 	pollCtx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
 	defer cancel()
 	now := time.Now()
 	position, err := c.positionOn(pollCtx, c.primary.polls)
 	if ctx.Err() != nil {
-		return CommitID{}
+		return sample{}
 	}
 	p := c.primary
 	p.mu.Lock()
@@ -177,10 +177,13 @@ func (c *Cluster) pollPrimary(ctx context.Context) CommitID {
 		c.log.WarnContext(ctx, "primary changes state", "from", was, "to", is, "cause", err)
 		c.dropIdle(p)
 	}
+	if err != nil {
+		return sample{}
+	}
 	if !position.IsZero() {
 		c.history.add(c.engine, now, position)
 	}
-	return position
+	return sample{now, position}
 }
 
 func (c *Cluster) pollReplica(ctx context.Context, r *server, primary sample) {
@@ -226,11 +229,12 @@ func (h *health) advance(e engine, primary sample, applied CommitID, maxLag time
 		h.join(time.Now())
 	}
 	if h.state == Joining {
-		lost := !primary.id.IsZero() && !e.covers(primary.id, h.joinAt) // by a failover since
-		if h.joinAt.IsZero() && primary.at.After(h.found) || !h.joinAt.IsZero() && lost {
-			h.joinAt = primary.id
+		lost := !primary.id.IsZero() && !e.covers(primary.id, h.joinAt.id) // by a failover since
+		if h.joinAt.at.IsZero() && primary.at.After(h.found) || !h.joinAt.at.IsZero() && lost {
+			h.joinAt = primary
 		}
-		if h.joinAt.IsZero() || applied.IsZero() || !e.covers(applied, h.joinAt) {
+		// Of a fresh server's position, which is empty, there is nothing to be reached.
+		if h.joinAt.at.IsZero() || !e.covers(applied, h.joinAt.id) {
 			return
 		}
 	}
@@ -258,6 +262,8 @@ type history struct {
 	samples []sample
 }
 
+// sample is of no time if the primary gave no answer, and its id zero if nothing
+// has been committed there.
 type sample struct {
 	at time.Time
 	id CommitID

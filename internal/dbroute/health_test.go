@@ -3,12 +3,15 @@ package dbroute_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"freshread/internal/dbroute"
 	"freshread/internal/stack"
@@ -18,6 +21,20 @@ import (
 // watched opens a cluster that is watched closely, and waits until its replicas
 // are up.
 func (e *env) watched(change ...func(*dbroute.Config)) {
+	e.tb.Helper()
+	e.watch(change...)
+	begun := stacktest.Context(e.tb)
+	for e.Status()[0].Position.IsZero() && e.Config().NoCommitIDs == "" { // Watch has not begun
+		time.Sleep(time.Millisecond)
+		stacktest.Must(e.tb, begun.Err())
+	}
+	for i := range e.Replicas() {
+		e.wantState(i+1, dbroute.Up)
+	}
+}
+
+// watch is watched for who does not wait.
+func (e *env) watch(change ...func(*dbroute.Config)) {
 	e.tb.Helper()
 	cfg := e.config
 	cfg.HealthInterval, cfg.HealthTimeout = 20*time.Millisecond, time.Second
@@ -29,14 +46,6 @@ func (e *env) watched(change ...func(*dbroute.Config)) {
 	done := make(chan struct{})
 	go func() { e.Watch(ctx); close(done) }()
 	e.tb.Cleanup(func() { stop(); <-done })
-	begun := stacktest.Context(e.tb)
-	for e.Status()[0].Position.IsZero() && cfg.NoCommitIDs == "" { // Watch has not begun
-		time.Sleep(time.Millisecond)
-		stacktest.Must(e.tb, begun.Err())
-	}
-	for i := range cfg.Replicas {
-		e.wantState(i+1, dbroute.Up)
-	}
 }
 
 // wantState waits until the server, the primary being 0, is in a state.
@@ -49,6 +58,65 @@ func (e *env) wantState(server int, want dbroute.State) {
 		}
 	}
 	e.tb.Fatalf("server is %+v, want it %s", got, want)
+}
+
+// On servers on which nothing was ever committed there is nothing that a replica has to
+// reach before it is read.
+func TestReplicaOfAFreshPrimaryIsRead(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		if strings.HasPrefix(engine, "postgres") {
+			t.Skip("PostgreSQL has a position from its beginning")
+		}
+		servers := stacktest.Start(t, engine, 1)
+		e := &env{dialect: dialectOf(engine), tb: t, stack: servers, config: dbroute.Config{
+			Name: "test", Primary: servers.Primary().AdminURL(""), Replicas: []string{servers.Replicas()[0].AdminURL("")},
+			CheckTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		}}
+		e.watch()
+		ctx := stacktest.Context(t)
+		for len(e.Status()[1].Lags) == 0 { // it has not been looked at
+			time.Sleep(time.Millisecond)
+			stacktest.Must(t, ctx.Err())
+		}
+		e.wantState(1, dbroute.Up)
+		wantDatabases := func(m dbroute.Marker, want ...any) {
+			t.Helper()
+			ctx, scope := e.request(m)
+			var n, server int
+			stacktest.Must(t, e.Read(ctx, "databases", func(q dbroute.Querier) error {
+				return q.QueryRowContext(ctx, `SELECT count(*), `+e.serverID+` FROM information_schema.schemata WHERE schema_name = 'fresh'`).Scan(&n, &server)
+			}))
+			if diff := cmp.Diff(want, []any{n, server, scope.Accesses()[0].Reason}); diff != "" {
+				t.Errorf("databases, server and reason (-want +got):\n%s", diff)
+			}
+		}
+		wantDatabases(dbroute.Marker{}, 0, 2, dbroute.NoPendingCommit)
+		nothing, err := e.LastCommitID(ctx)
+		if has, hasErr := e.HasCommitID(ctx, nothing, 0); !nothing.IsZero() || !has || err != nil || hasErr != nil {
+			t.Fatalf("the primary is at %q, %v, which is reached: %v, %v", nothing, err, has, hasErr)
+		}
+
+		resume := e.pause()
+		writer, scope := e.request(dbroute.Marker{})
+		stacktest.Must(t, e.Write(writer, "first", func(ctx context.Context, tx *dbroute.Tx) error {
+			_, err := tx.ExecContext(ctx, `CREATE DATABASE fresh`)
+			return err
+		}))
+		first := scope.Outcome().Marker
+		if merged, err := e.MergeCommitIDs(nothing, first.Commit); merged != first.Commit || first.Commit.IsZero() || err != nil {
+			t.Errorf("merged with the first commit: %q, %v", merged, err)
+		}
+		wantDatabases(first, 1, 1, dbroute.CommitNotReached)
+		wantDatabases(dbroute.Marker{}, 0, 2, dbroute.NoPendingCommit)
+		resume()
+		e.applied()
+		wantDatabases(first, 1, 2, dbroute.CommitReached)
+		anywhere, scope := e.NewScope(ctx)
+		scope.RouteAnywhere(dbroute.Marker{})
+		if has, err := e.HasCommitID(anywhere, first.Commit, 0); !has || err != nil {
+			t.Errorf("the replica has the first commit: %v, %v", has, err)
+		}
+	})
 }
 
 // A failover leaves behind the position that a replica had to reach before it is read.
