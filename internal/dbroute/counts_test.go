@@ -77,11 +77,10 @@ func TestMonotonicReadsOnReplicas(t *testing.T) {
 		servers := stacktest.Start(t, engine, 2)
 		e := newEnvOn(t, engine, servers)
 		e.watched(func(cfg *dbroute.Config) { cfg.Monotonic = true })
-		page := func(m dbroute.Marker) (string, int, dbroute.Outcome) {
+		page := func(m dbroute.Marker) (seen, dbroute.Outcome) {
 			ctx, scope := e.request(m)
 			scope.Prefer(0)
-			got := e.see(ctx)
-			return got.Text, got.Server, scope.Outcome()
+			return e.see(ctx), scope.Outcome()
 		}
 		ahead, behind := servers.Replicas()[0], servers.Replicas()[1]
 		if engine == "mysql" {
@@ -89,30 +88,30 @@ func TestMonotonicReadsOnReplicas(t *testing.T) {
 		}
 		stacktest.Must(t, behind.PauseApply(stacktest.Context(t)))
 		e.exec(`UPDATE notes SET text = 'by another' WHERE id = 1`)
-		text, server, o := page(dbroute.Marker{})
-		for ctx := stacktest.Context(t); text == "old"; text, server, o = page(dbroute.Marker{}) {
+		got, o := page(dbroute.Marker{})
+		for ctx := stacktest.Context(t); got.Text == "old"; got, o = page(dbroute.Marker{}) {
 			stacktest.Must(t, ctx.Err())
 		}
-		if server != ahead.ID() || !o.Changed || o.Marker.Unknown {
-			t.Fatalf("server %d is read, and the outcome is %+v", server, o)
+		if got != (seen{"by another", ahead.ID(), dbroute.NoPendingCommit}) || !o.Changed || o.Marker.Unknown {
+			t.Fatalf("read %+v, and the outcome is %+v", got, o)
 		}
 		if time.Since(o.Marker.Written) > time.Minute {
 			t.Errorf("the marker is of %v: a failover that lost it would not be found out", o.Marker.Written)
 		}
-		if _, server, o := page(o.Marker); server != ahead.ID() || o.Changed {
-			t.Errorf("with the marker server %d is read, and the outcome is %+v", server, o)
+		if got, o := page(o.Marker); got != (seen{"by another", ahead.ID(), dbroute.CommitReached}) || o.Changed {
+			t.Errorf("with the marker read %+v, and the outcome is %+v", got, o)
 		}
 		stacktest.Must(t, ahead.Stop(stacktest.Context(t)))
 		e.wantState(1, dbroute.Down)
-		if text, server, _ := page(o.Marker); text != "by another" || server != 1 {
-			t.Errorf("the next page reads %q on server %d", text, server)
+		if got, _ := page(o.Marker); got != (seen{"by another", 1, dbroute.CommitNotReached}) {
+			t.Errorf("the next page reads %+v", got)
 		}
 		stacktest.Must(t, ahead.Start(stacktest.Context(t)))
 		stacktest.Must(t, behind.ResumeApply(stacktest.Context(t)))
 		e.applied()
 		for ctx := stacktest.Context(t); o.Changed; time.Sleep(5 * time.Millisecond) {
 			stacktest.Must(t, ctx.Err())
-			_, _, o = page(dbroute.Marker{})
+			_, o = page(dbroute.Marker{})
 		}
 	})
 }

@@ -18,6 +18,13 @@ type dialect struct {
 	trigger    []string // make an INSERT into requests change note 1
 	sneak      []string // queries that write
 	refusals   []string // by the database, of those
+	other      other    // empty if there is one history only
+}
+
+// other commits beside the primary, as an earlier primary has or a second domain does.
+type other struct {
+	begin, end string // around one transaction of a session
+	id         string // its commit ID
 }
 
 func dialectOf(engine string) dialect {
@@ -59,8 +66,18 @@ func dialectOf(engine string) dialect {
 			`SELECT id FROM notes WHERE id = 1 FOR UPDATE`,
 		},
 		refusals: []string{"READ ONLY transaction", "--read-only option", "--super-read-only option"},
+		other: other{
+			begin: `SET gtid_next = '3e11fa47-71ca-11e1-9e33-c80aa9429562:1'`,
+			end:   `SET gtid_next = 'AUTOMATIC'`,
+			id:    "mysql:3e11fa47-71ca-11e1-9e33-c80aa9429562:1",
+		},
 	}
 	if engine == "mariadb" {
+		d.other = other{
+			begin: `SET gtid_domain_id = 1`,
+			end:   `SET gtid_domain_id = 0`,
+			id:    "mariadb:1-1-1",
+		}
 		d.sneak = append(d.sneak,
 			`INSERT INTO notes (text) VALUES ('sneaked in') RETURNING id`,
 			`SELECT nextval(numbers)`)

@@ -40,6 +40,59 @@ func TestHasCommitIDWaits(t *testing.T) {
 	})
 }
 
+// A commit ID of two sources or domains is reached where both of its parts are.
+func TestCommitIDOfTwoParts(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		other := dialectOf(engine).other
+		if other.id == "" {
+			t.Skip("there is one history only")
+		}
+		for _, paused := range []string{"own", "other"} {
+			t.Run("without the "+paused+" part", func(t *testing.T) {
+				e := newEnvOn(t, engine, stacktest.Start(t, engine, 1))
+				ctx := stacktest.Context(t)
+				conn, err := e.admin().Conn(ctx)
+				stacktest.Must(t, err)
+				defer conn.Close()
+				otherID, err := e.ParseCommitID(other.id)
+				stacktest.Must(t, err)
+				write := map[string]func(text string) dbroute.CommitID{
+					"own": func(text string) dbroute.CommitID { return e.markerOf(text).Commit },
+					"other": func(text string) dbroute.CommitID {
+						for _, statement := range []string{other.begin, `UPDATE notes SET text = '` + text + `' WHERE id = 1`, other.end} {
+							_, err := conn.ExecContext(ctx, statement)
+							stacktest.Must(t, err)
+						}
+						return otherID
+					},
+				}
+				there := map[string]string{"own": "other", "other": "own"}[paused]
+				first := write[there]("first")
+				e.applied()
+				resume := e.pause()
+				both, err := e.MergeCommitIDs(first, write[paused]("second"))
+				stacktest.Must(t, err)
+
+				request, _ := e.request(dbroute.Marker{Commit: both})
+				e.want(request, "second", 1, dbroute.CommitNotReached)
+				request, _ = e.request(dbroute.Marker{Commit: first})
+				e.want(request, "first", 2, dbroute.CommitReached)
+				replica, scope := e.NewScope(ctx)
+				scope.RouteAnywhere(dbroute.Marker{})
+				if has, err := e.HasCommitID(replica, both, 200*time.Millisecond); has || err != nil {
+					t.Errorf("with one part the replica has both: %v, %v", has, err)
+				}
+				resume()
+				if has, err := e.HasCommitID(replica, both, 20*time.Second); !has || err != nil {
+					t.Errorf("with both parts: %v, %v", has, err)
+				}
+				request, _ = e.request(dbroute.Marker{Commit: both})
+				e.want(request, "second", 2, dbroute.CommitReached)
+			})
+		}
+	})
+}
+
 // A server that can wait tells at once; the others are polled.
 func TestServerWaitsByItselfIfItCan(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
