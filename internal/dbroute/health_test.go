@@ -280,6 +280,37 @@ func TestHangingReplicaCostsOneShortTimeout(t *testing.T) {
 	})
 }
 
+// Nor does it cost the page of a client that has written more, however much that reads.
+func TestHangingReplicaCostsAPendingMarkerOneCheckTimeout(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		cfg := e.config
+		cfg.CheckTimeout = time.Second
+		e.Cluster = openCluster(t, cfg)
+		ctx, _ := e.request(dbroute.Marker{})
+		e.want(ctx, "old", 2, dbroute.NoPendingCommit) // and leaves a connection
+		resume := e.pause()
+		marker := e.markerOf("new")
+		replica := e.stack.Replicas()[0]
+		stacktest.Must(t, replica.Hang())
+		t.Cleanup(func() { stacktest.Must(t, replica.Continue()) })
+
+		start := time.Now()
+		page, _ := e.request(marker)
+		const reads = 6
+		for range reads {
+			e.want(page, "new", 1, dbroute.CheckFailed)
+		}
+		if took := time.Since(start); took < cfg.CheckTimeout || took > reads/2*cfg.CheckTimeout {
+			t.Errorf("%d reads took %v, want one check timeout of %v", reads, took, cfg.CheckTimeout)
+		}
+		stacktest.Must(t, replica.Continue())
+		resume()
+		e.applied()
+		e.wantEventually(marker, seen{"new", 2, dbroute.CommitReached})
+	})
+}
+
 // Anybody may ask for the state of the servers, and as often as they like.
 func TestFloodOfPingsTakesNoServerOut(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
