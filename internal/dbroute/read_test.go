@@ -1,8 +1,12 @@
 package dbroute_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -70,19 +74,35 @@ func TestWriteIsMarkedByItsCommit(t *testing.T) {
 func TestReadWithoutDecisionUsesPrimary(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)
+		var log bytes.Buffer
+		cfg := e.config
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		e.Cluster = openCluster(t, cfg)
 		e.pause()
 		e.exec(`UPDATE notes SET text = 'new' WHERE id = 1`)
+		wantOutside := func(reads uint64) {
+			t.Helper()
+			want := dbroute.AccessCount{ServerID: 1, Role: dbroute.Primary, Reason: dbroute.OutsideScope, N: reads}
+			if got := e.Counts().Accesses; !slices.Contains(got, want) {
+				t.Errorf("counts are %+v, want %+v among them", got, want)
+			}
+		}
 
 		t.Run("no strategy has run", func(t *testing.T) {
 			ctx, scope := e.NewScope(stacktest.Context(t))
 			e.want(ctx, "new", 1, dbroute.Undecided)
 			scope.RouteByCommit(ctx, dbroute.Marker{})
 			e.want(ctx, "new", 1, dbroute.Undecided) // one page, one server
+			if got := log.String(); strings.Count(got, "\n") != 1 ||
+				!strings.Contains(got, `level=WARN msg="read before a strategy has run: `) || !strings.Contains(got, "cluster=test") {
+				t.Errorf("log:\n%s", got)
+			}
 		})
 		t.Run("no scope", func(t *testing.T) {
 			if got, want := e.see(stacktest.Context(t)), (seen{"new", 1, ""}); got != want {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
+			wantOutside(1)
 		})
 		t.Run("the scope of another cluster", func(t *testing.T) {
 			cfg := e.config
@@ -92,6 +112,7 @@ func TestReadWithoutDecisionUsesPrimary(t *testing.T) {
 			if got, want := e.see(ctx), (seen{"new", 1, ""}); got != want {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
+			wantOutside(2)
 		})
 		t.Run("no replicas", func(t *testing.T) {
 			cfg := e.config
