@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type testSite struct {
 	cluster *dbroute.Cluster
 	markers *Markers
 	url     string
+	errors  *errorLog
 	// In /slow, reading and writing handlers report that they have begun and
 	// wait until they may go on.
 	begun, goOn chan struct{}
@@ -52,19 +54,38 @@ func newTestSite(t *testing.T, engine string, strategy func(*Markers) Middleware
 		stacktest.Must(t, err)
 	}
 	stacktest.Applied(t, servers)
-	log := slog.New(slog.DiscardHandler)
+	logged := &errorLog{}
+	log := slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelError}))
 	markers, err := NewMarkers(cluster, log, [][]byte{[]byte(strings.Repeat("k", 32))}, false)
 	stacktest.Must(t, err)
 	html, err := NewRenderer(cluster, templates.Files, templates.Site{ShowReads: true, Strategy: "commit"})
 	stacktest.Must(t, err)
 
-	s := &testSite{t: t, servers: servers, cluster: cluster, markers: markers, begun: make(chan struct{}), goOn: make(chan struct{})}
+	s := &testSite{t: t, servers: servers, cluster: cluster, markers: markers, errors: logged, begun: make(chan struct{}), goOn: make(chan struct{})}
 	e := NewEcho(log, cluster, html, false)
 	s.register(NewRoutes(e).With(Scope(cluster, true, PreferByCookie(cluster)), strategy(markers)))
 	server := httptest.NewServer(Handler(cluster, e, templates.Files))
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s
+}
+
+// errorLog is what a site logs as errors.
+type errorLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *errorLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *errorLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // register adds handlers that end in every way a handler can end.
@@ -106,6 +127,10 @@ func (s *testSite) register(r *Routes) {
 		r.GET("/write/"+path, write) // a GET that writes is a write
 		r.POST("/slow/write/"+path, write, slow)
 	}
+	r.POST("/too-late", func(c echo.Context) error {
+		c.Response().Flush()
+		return s.write(c)
+	})
 	r.GET("/touch", func(c echo.Context) error {
 		ctx := c.Request().Context()
 		if err := s.cluster.Touch(ctx, "note.Touch", s.set(c)); err != nil {
@@ -237,6 +262,25 @@ func TestMarkerReachesTheClientHoweverTheHandlerEnds(t *testing.T) {
 					b.want("/read", text+": commit not reached", "1")
 				})
 			}
+		}
+	})
+}
+
+// Once the header has gone, nothing can tell the client of a write.
+func TestMarkerThatIsLostIsLogged(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newTestSite(t, engine, CommitID)
+		s.browser().do(http.MethodPost, "/write/flush?text=new")
+		if got := s.errors.String(); got != "" {
+			t.Errorf("a write before the flush is logged:\n%s", got)
+		}
+		a := s.browser().do(http.MethodPost, "/too-late?text=newer")
+		if a.StatusCode != http.StatusOK || len(a.Cookies()) != 0 {
+			t.Errorf("%d with the cookies %v", a.StatusCode, a.Cookies())
+		}
+		const want = `level=ERROR msg="marker lost: the response header was sent before the write"`
+		if got := s.errors.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) {
+			t.Errorf("log:\n%s", got)
 		}
 	})
 }
