@@ -97,20 +97,49 @@ func TestReplicationStoppedForGood(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		servers := stacktest.Start(t, engine, 1)
 		e := newEnvOn(t, engine, servers)
-		e.pause()
+		e.watched()
+		e.stopReplication(servers.Replicas()[0])
 		marker := e.markerOf("new")
-		stacktest.Must(t, servers.Replicas()[0].Stop(stacktest.Context(t)))
+		for ctx := stacktest.Context(t); e.Status()[1].Lag == 0; time.Sleep(time.Millisecond) {
+			stacktest.Must(t, ctx.Err())
+		}
 		for range 3 {
 			ctx, _ := e.request(marker)
-			if got := e.see(ctx); got.Text != "new" || got.Server != 1 {
-				t.Errorf("the writer read %+v", got)
-			}
+			e.want(ctx, "new", 1, dbroute.CommitNotReached)
 			other, _ := e.request(dbroute.Marker{})
-			if got := e.see(other); got.Server != 1 {
-				t.Errorf("another read %+v", got)
-			}
+			e.want(other, "old", 2, dbroute.NoPendingCommit)
+		}
+		ctx, _ := e.routed(marker, 100*time.Millisecond)
+		e.want(ctx, "new", 1, dbroute.CommitWaitTimedOut)
+		if s := e.Status()[1]; s.State != dbroute.Up {
+			t.Errorf("the replica is %+v", s)
 		}
 	})
+}
+
+// stopReplication makes a replica receive from nobody, and apply nothing.
+func (e *env) stopReplication(replica *stack.Server) {
+	e.tb.Helper()
+	u, err := url.Parse(replica.AdminURL(""))
+	stacktest.Must(e.tb, err)
+	if e.Engine() != dbroute.PostgreSQL {
+		db, err := sql.Open("mysql", u.User.String()+"@tcp("+u.Host+")/")
+		stacktest.Must(e.tb, err)
+		defer db.Close()
+		_, err = db.Exec(`STOP REPLICA`)
+		stacktest.Must(e.tb, err)
+		return
+	}
+	db, err := sql.Open("pgx", replica.AdminURL("postgres"))
+	stacktest.Must(e.tb, err)
+	defer db.Close()
+	for _, statement := range []string{`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`} {
+		_, err := db.Exec(statement)
+		stacktest.Must(e.tb, err)
+	}
+	for ctx := stacktest.Context(e.tb); count(e.tb, db, `SELECT count(*) FROM pg_stat_wal_receiver`) > 0; time.Sleep(time.Millisecond) {
+		stacktest.Must(e.tb, ctx.Err())
+	}
 }
 
 func TestReachedIsAskedOnce(t *testing.T) {
