@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sort"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 func TestPositionCoversWhatWasSeen(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		e := newEnv(t, engine)
-		const clients, rounds = 8, 20
+		const clients, pauses, sample = 8, 10, 40
 		e.exec(`CREATE TABLE counters (id integer PRIMARY KEY, n integer NOT NULL)`)
 		for id := range clients {
 			e.exec(`INSERT INTO counters VALUES (?, 0)`, id)
@@ -30,10 +32,11 @@ func TestPositionCoversWhatWasSeen(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var sights []sight
+		var done atomic.Bool
 		var wg sync.WaitGroup
 		for id := range clients {
 			wg.Go(func() {
-				for range rounds {
+				for !done.Load() {
 					ctx := stacktest.Context(t)
 					e.exec(`UPDATE counters SET n = n + 1 WHERE id = ?`, id)
 					other := (id + 1) % clients
@@ -46,38 +49,52 @@ func TestPositionCoversWhatWasSeen(t *testing.T) {
 				}
 			})
 		}
-		// The replica is paused again and again, so that it is asked at many points.
-		reached := 0
-		check := func() {
+		stop := func() { done.Store(true); wg.Wait() }
+		defer stop()
+
+		onReplica := func() context.Context {
+			ctx, scope := e.NewScope(stacktest.Context(t))
+			scope.RouteAnywhere(dbroute.Marker{})
+			return ctx
+		}
+		has := func(s sight) bool {
+			has, err := e.HasCommitID(onReplica(), s.after, 0)
+			stacktest.Must(t, err)
+			return has
+		}
+		check := func() (reached int) {
 			mu.Lock()
-			defer mu.Unlock()
-			for _, s := range sights {
-				ctx, scope := e.NewScope(stacktest.Context(t))
-				scope.RouteAnywhere(dbroute.Marker{})
-				if has, err := e.HasCommitID(ctx, s.after, 0); err != nil || !has {
+			all := sights
+			sights = nil
+			mu.Unlock()
+			// The last that it has reached tell most: soon after it has what was seen there
+			// in any case.
+			end := sort.Search(len(all), func(i int) bool { return !has(all[i]) })
+			for _, s := range all[max(0, end-sample):end] {
+				if !has(s) {
 					continue
 				}
 				reached++
-				if n := e.counter(ctx, s.id); n < s.n {
+				if n := e.counter(onReplica(), s.id); n < s.n {
 					t.Errorf("%v is reached, and counter %d is %d, where %d was seen", s.after, s.id, n, s.n)
 				}
 			}
-			sights = nil
+			return reached
 		}
-		done := make(chan struct{})
-		go func() { wg.Wait(); close(done) }()
-		for running := true; running; {
-			select {
-			case <-done:
-				running = false
-				e.applied()
-			case <-time.After(time.Millisecond):
-			}
-			check()
+		// The replica is paused again and again, so that it is asked at many points, and
+		// does not get past one between the two questions.
+		replica := e.stack.Replicas()[0]
+		defer replica.ResumeApply(context.Background())
+		ctx := stacktest.Context(t)
+		for n, reached := 0, 0; n < pauses || reached == 0; n++ {
+			time.Sleep(5 * time.Millisecond)
+			stacktest.Must(t, replica.PauseApply(ctx))
+			reached += check()
+			stacktest.Must(t, replica.ResumeApply(ctx))
 		}
-		if reached == 0 {
-			t.Error("the replica was never found to have reached a position")
-		}
+		stop()
+		e.applied()
+		check()
 	})
 }
 
@@ -100,7 +117,9 @@ func TestPositionCoversWhatIsNotCountedYet(t *testing.T) {
 	var uuid string
 	stacktest.Must(t, admin.QueryRow(`SELECT @@server_uuid`).Scan(&uuid))
 
+	first := unusedNumber()
 	var wg sync.WaitGroup
+	var sights atomic.Int64
 	for id := range clients {
 		conn, err := admin.Conn(stacktest.Context(t))
 		stacktest.Must(t, err)
@@ -108,7 +127,7 @@ func TestPositionCoversWhatIsNotCountedYet(t *testing.T) {
 			defer conn.Close()
 			ctx := stacktest.Context(t)
 			for round := range rounds {
-				number := 1_000_000 + round*clients + id
+				number := first + round*clients + id
 				for _, statement := range []string{
 					fmt.Sprintf(`SET gtid_next = '%s:%d'`, uuid, number),
 					fmt.Sprintf(`UPDATE counters SET n = %d WHERE id = %d`, number, id),
@@ -125,14 +144,63 @@ func TestPositionCoversWhatIsNotCountedYet(t *testing.T) {
 				n := e.counter(ctx, id)
 				after, err := e.LastCommitID(ctx)
 				stacktest.Must(t, err)
-				if n > 0 && !dbroute.CoversGTID(after, fmt.Sprintf("%s:%d", uuid, n)) {
+				if n == 0 {
+					continue
+				}
+				sights.Add(1)
+				if !dbroute.CoversGTID(after, fmt.Sprintf("%s:%d", uuid, n)) {
 					t.Errorf("%d was seen, and a position captured afterwards does not cover it", n)
 				}
 			}
 		})
 	}
 	wg.Wait()
+	if sights.Load() == 0 {
+		t.Error("nothing was seen of what was written")
+	}
 }
+
+// The same state at its longest: a GTID is taken, and not counted before its commit.
+func TestPositionCoversWhatIsOwned(t *testing.T) {
+	stacktest.Only(t, "mysql")
+	e := newEnv(t, "mysql")
+	ctx := stacktest.Context(t)
+	conn, err := e.admin().Conn(ctx)
+	stacktest.Must(t, err)
+	defer conn.Close()
+	run := func(statement string) {
+		t.Helper()
+		_, err := conn.ExecContext(ctx, statement)
+		stacktest.Must(t, err)
+	}
+	var uuid string
+	stacktest.Must(t, conn.QueryRowContext(ctx, `SELECT @@server_uuid`).Scan(&uuid))
+	gtid := fmt.Sprintf("%s:%d", uuid, unusedNumber())
+	run(`SET gtid_next = '` + gtid + `'`)
+	run(`BEGIN`)
+	run(`UPDATE notes SET text = 'new' WHERE id = 1`)
+	if n := count(t, e.PrimaryDB(), `SELECT GTID_SUBSET('`+gtid+`', @@GLOBAL.gtid_executed) OR @@GLOBAL.gtid_owned NOT LIKE '`+gtid+`#%'`); n != 0 {
+		t.Fatalf("%s is not owned", gtid)
+	}
+	before, err := e.LastCommitID(ctx)
+	stacktest.Must(t, err)
+	resume := e.pause()
+	run(`COMMIT`)
+	run(`SET gtid_next = 'AUTOMATIC'`)
+
+	if !dbroute.CoversGTID(before, gtid) {
+		t.Errorf("%v does not cover %s", before, gtid)
+	}
+	request, _ := e.request(dbroute.Marker{Commit: before})
+	e.want(request, "new", 1, dbroute.CommitNotReached)
+	resume()
+	e.applied()
+	request, _ = e.request(dbroute.Marker{Commit: before})
+	e.want(request, "new", 2, dbroute.CommitReached)
+}
+
+// unusedNumber is of no transaction, on servers that also earlier runs have used.
+func unusedNumber() int { return int(time.Now().UnixMicro()) }
 
 // counter reads where the scope in ctx does, on the primary without one.
 func (e *env) counter(ctx context.Context, id int) (n int) {
