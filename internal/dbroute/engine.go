@@ -30,12 +30,16 @@ type engine interface {
 
 	// position returns a commit ID that covers every commit visible to conn,
 	// which must be a connection to the primary outside any transaction.
-	position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error)
+	position(ctx context.Context, conn *sql.Conn) (CommitID, error)
+
+	// lastCommit returns a commit ID that covers the commit that conn has just made
+	// and all before it.
+	lastCommit(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error)
 
 	// visible returns a commit ID that covers every commit visible to conn, which
 	// must be a connection to a replica. It may cover more, so the replica has not
 	// reached it for that.
-	visible(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error)
+	visible(ctx context.Context, conn *sql.Conn) (CommitID, error)
 
 	// parse accepts only texts that position or merge may have returned, since
 	// they come from clients.
@@ -89,7 +93,7 @@ type identity struct {
 	serverID int    // 0 if the server was not given one
 	instance string // differs after a restart and on another server
 	waits    bool   // the server can wait for a commit ID by itself
-	inGroup  bool   // the server's commits bear the name of a group that it is in
+	executed string // the GTIDs that MySQL had executed when the connection opened
 }
 
 // reach is a replica's answer to whether it has reached a commit ID.

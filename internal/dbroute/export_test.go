@@ -29,11 +29,18 @@ func (s *Spy) reached(ctx context.Context, conn *sql.Conn, id CommitID) (reach, 
 	return s.engine.reached(ctx, conn, id)
 }
 
-func (s *Spy) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
+func (s *Spy) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	if s.FailCapture.Load() {
 		return CommitID{}, io.ErrUnexpectedEOF
 	}
-	return s.engine.position(ctx, conn, who)
+	return s.engine.position(ctx, conn)
+}
+
+func (s *Spy) lastCommit(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
+	if s.FailCapture.Load() {
+		return CommitID{}, io.ErrUnexpectedEOF
+	}
+	return s.engine.lastCommit(ctx, conn, who)
 }
 
 func (s *Spy) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds float64) error {

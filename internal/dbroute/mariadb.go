@@ -27,7 +27,7 @@ func (mariadbEngine) identify(ctx context.Context, conn driver.QueryerContext, r
 	return identifyMySQL(ctx, conn, role, MariaDB, `
 		SELECT @@GLOBAL.read_only, @@server_id,
 		       concat(@@hostname, ' ', @@port, ' ', @@datadir, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4)),
-		       false
+		       ''
 		  FROM information_schema.global_status
 		 WHERE variable_name = 'UPTIME'`)
 }
@@ -35,7 +35,7 @@ func (mariadbEngine) identify(ctx context.Context, conn driver.QueryerContext, r
 // position takes the end of the binary log: what is visible has been written
 // there before. A primary that was promoted and has not written yet may have
 // nothing there, and its history in what it applied as a replica.
-func (e mariadbEngine) position(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
+func (e mariadbEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	var written, current string
 	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos, @@GLOBAL.gtid_current_pos`).Scan(&written, &current)
 	if err != nil {
@@ -53,8 +53,12 @@ func (e mariadbEngine) position(ctx context.Context, conn *sql.Conn, _ identity)
 	return e.commitID(position), nil
 }
 
-func (e mariadbEngine) visible(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
-	return e.position(ctx, conn, who)
+func (e mariadbEngine) visible(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	return e.position(ctx, conn)
+}
+
+func (e mariadbEngine) lastCommit(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
+	return e.position(ctx, conn)
 }
 
 // reached: MASTER_GTID_WAIT knows only what was applied as a replica. Past its

@@ -25,32 +25,44 @@ func (mysqlEngine) connector(rawURL string, readOnly bool, dial dialFunc) (drive
 func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, role Role) (identity, error) {
 	return identifyMySQL(ctx, conn, role, MySQL, `
 		SELECT @@GLOBAL.read_only, @@server_id, concat(@@server_uuid, ' ', unix_timestamp() - variable_value, ' ', substr(uuid(), 20, 4)),
-		       EXISTS (SELECT 1 FROM performance_schema.global_variables
-		                WHERE variable_name = 'group_replication_group_name' AND variable_value <> '')
+		       @@GLOBAL.gtid_executed
 		  FROM performance_schema.global_status
 		 WHERE variable_name = 'Uptime'`)
 }
 
-// position keeps of the sources this server's own, if there is something: all that came
-// from an earlier primary is older. Under group replication all members write
-// under the group's name.
-func (e mysqlEngine) position(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
-	set, uuid, err := e.committed(ctx, conn)
+// position keeps all sources: what a server has written itself may be older than the
+// rest, from when it was the primary before.
+func (e mysqlEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	set, _, err := e.committed(ctx, conn)
 	if err != nil {
 		return CommitID{}, err
-	}
-	if own := set.of(uuid); len(own) > 0 && !who.inGroup {
-		set = own
 	}
 	return e.commitID(set), nil
 }
 
-// visible keeps all sources: what a replica has written itself, it wrote before it was
-// one.
-func (e mysqlEngine) visible(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
-	set, _, err := e.committed(ctx, conn)
+func (e mysqlEngine) visible(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	return e.position(ctx, conn)
+}
+
+// lastCommit leaves out the other sources, which would not fit into a cookie from some
+// forty on, if this server's own goes past all of them: if it has grown since the
+// connection opened, and they have not. A replica commits in the order of the primary's
+// binary log (replica_preserve_commit_order, on unless it was turned off), and so has
+// them once it has the own. A transaction that changed nothing has no GTID of its own to
+// go by; nor has one of group replication, whose members write under the group's name.
+func (e mysqlEngine) lastCommit(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
+	set, uuid, err := e.committed(ctx, conn)
 	if err != nil {
 		return CommitID{}, err
+	}
+	before, err := parseGTIDSet(who.executed)
+	if err != nil {
+		return CommitID{}, fmt.Errorf("gtid_executed %q: %w", who.executed, err)
+	}
+	if own := set.of(uuid); !before.covers(own) {
+		if before.add(own); before.covers(set) {
+			set = own
+		}
 	}
 	return e.commitID(set), nil
 }

@@ -82,7 +82,7 @@ func set(cfg *mysql.Config, variable, value string) {
 var errWritable = fmt.Errorf("%w: read_only is OFF, so the server is a primary, not a replica", errWrongRole)
 
 // identifyMySQL runs a query for read_only, the server id, what tells instances
-// apart, and group replication. Instances are told apart by the second of its start, which is exact since its uptime is
+// apart, and what MySQL has executed. Instances are told apart by the second of its start, which is exact since its uptime is
 // counted on the same clock, and for two starts in one second the clock sequence
 // of its UUIDs, which a server draws when it starts.
 func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, product Engine, query string) (identity, error) {
@@ -104,7 +104,7 @@ func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, p
 	case !readOnly && role == Replica:
 		return identity{}, errWritable
 	}
-	who := identity{instance: instance, waits: true, inGroup: text(row[3]) == "1"}
+	who := identity{instance: instance, waits: true, executed: text(row[3])}
 	if who.serverID, err = strconv.Atoi(serverID); err != nil {
 		return identity{}, fmt.Errorf("server_id: %w", err)
 	}

@@ -89,7 +89,7 @@ func (postgres) insertID(ctx context.Context, tx *sql.Tx, query string, args []a
 // position uses the insert position: with synchronous_commit=off the plain
 // pg_current_wal_lsn() lags behind a commit that is already visible. The name
 // of a WAL file begins with its timeline.
-func (postgres) position(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
+func (postgres) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	var file, position string
 	var pageSize uint64
 	err := conn.QueryRowContext(ctx, `
@@ -109,9 +109,13 @@ func (postgres) position(ctx context.Context, conn *sql.Conn, _ identity) (Commi
 	return walPosition{timeline: uint32(timeline), lsn: pageStart(at, pageSize)}.commitID(), nil
 }
 
+func (e postgres) lastCommit(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
+	return e.position(ctx, conn)
+}
+
 // visible takes the timeline from the control file where the standby receives from
 // nobody. That may be an older one, whose commit IDs are not reached anywhere else.
-func (postgres) visible(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
+func (postgres) visible(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	var timeline uint32
 	var position string
 	err := conn.QueryRowContext(ctx, `

@@ -122,7 +122,7 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 	})
 	if c.cfg.Monotonic && s != nil && c.hasOlder(to.server) {
 		h.closeRows()
-		s.saw(ctx, to.server, conn, who)
+		s.saw(ctx, to.server, conn)
 	}
 	return err
 }

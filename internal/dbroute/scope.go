@@ -123,14 +123,14 @@ func (c *Cluster) record(s *Scope, a Access) {
 
 // saw notes how far a server was once it had answered a read. If that cannot be had,
 // what the client has seen is unknown.
-func (s *Scope) saw(ctx context.Context, on *server, conn *sql.Conn, who identity) {
+func (s *Scope) saw(ctx context.Context, on *server, conn *sql.Conn) {
 	position := s.cluster.engine.position
 	if on.role == Replica {
 		position = s.cluster.engine.visible
 	}
 	m := Marker{}
 	var err error
-	if m.Commit, err = position(ctx, conn, who); err != nil {
+	if m.Commit, err = position(ctx, conn); err != nil {
 		s.cluster.log.WarnContext(ctx, "how far a read has seen is not known", "server", on.name(), "error", err)
 		m = Marker{Written: writtenAt(time.Now()), Unknown: true}
 	}

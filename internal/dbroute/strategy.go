@@ -307,12 +307,12 @@ func (c *Cluster) primaryPosition(ctx context.Context) (CommitID, error) {
 }
 
 func (c *Cluster) positionOn(ctx context.Context, pool *sql.DB) (CommitID, error) {
-	conn, who, err := acquire(ctx, pool)
+	conn, _, err := acquire(ctx, pool)
 	if err != nil {
 		return CommitID{}, fmt.Errorf("capture position: %w", c.explain(ctx, c.primary, err))
 	}
 	defer conn.Close()
-	id, err := c.engine.position(ctx, conn, who)
+	id, err := c.engine.position(ctx, conn)
 	if err != nil {
 		return CommitID{}, fmt.Errorf("capture position: %w", c.explain(ctx, c.primary, err))
 	}

@@ -9,11 +9,15 @@ import (
 // only when a client wrote, which is enough for the window.
 type withoutIDs struct{ engine }
 
-func (withoutIDs) position(context.Context, *sql.Conn, identity) (CommitID, error) {
+func (withoutIDs) position(context.Context, *sql.Conn) (CommitID, error) {
 	return CommitID{}, nil
 }
 
-func (withoutIDs) visible(context.Context, *sql.Conn, identity) (CommitID, error) {
+func (withoutIDs) lastCommit(context.Context, *sql.Conn, identity) (CommitID, error) {
+	return CommitID{}, nil
+}
+
+func (withoutIDs) visible(context.Context, *sql.Conn) (CommitID, error) {
 	return CommitID{}, nil
 }
 

@@ -239,7 +239,7 @@ func (c *Cluster) capture(ctx context.Context, conn *sql.Conn, who identity) Mar
 	m := Marker{Written: writtenAt(time.Now())}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.CommitTimeout)
 	defer cancel()
-	id, err := c.engine.position(ctx, conn, who)
+	id, err := c.engine.lastCommit(ctx, conn, who)
 	if err != nil {
 		c.log.WarnContext(ctx, "commit ID not captured", "error", err)
 		m.Unknown = true
