@@ -34,6 +34,7 @@ type sockets struct {
 type socket struct {
 	net.Conn
 	owner *sockets
+	made  time.Time
 }
 
 func (s *sockets) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -42,7 +43,7 @@ func (s *sockets) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	made := &socket{c, s}
+	made := &socket{c, s, time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
@@ -68,13 +69,18 @@ func (c *socket) Close() error {
 	return c.Conn.Close()
 }
 
-func (s *sockets) closeAll() {
+func (s *sockets) closeAll() { s.closeBefore(time.Now()) }
+
+// closeBefore closes those that are older than t.
+func (s *sockets) closeBefore(t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
-		c.Conn.Close()
+		if c.made.Before(t) {
+			c.Conn.Close()
+			delete(s.open, c)
+		}
 	}
-	clear(s.open)
 }
 
 // connector identifies the server at the other end of each new connection, once.
@@ -106,6 +112,7 @@ type conn struct {
 }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	begun := time.Now()
 	raw, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -120,7 +127,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		raw.Close()
 		return nil, fmt.Errorf("identify server: %w", err)
 	}
-	c.server.opened(who)
+	c.server.opened(who, begun)
 	return &conn{driverConn: inner, identity: who}, nil
 }
 

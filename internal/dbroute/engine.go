@@ -29,7 +29,8 @@ type engine interface {
 	insertID(ctx context.Context, tx *sql.Tx, query string, args []any) (int64, error)
 
 	// position returns a commit ID that covers every commit visible to conn,
-	// which must be a connection to the primary outside any transaction.
+	// which must be a connection to the primary outside any transaction. It fails if
+	// that is the primary no longer.
 	position(ctx context.Context, conn *sql.Conn) (CommitID, error)
 
 	// lastCommit returns a commit ID that covers the commit that conn has just made

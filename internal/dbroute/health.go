@@ -2,6 +2,7 @@ package dbroute
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -91,15 +92,15 @@ func (c *Cluster) fail(ctx context.Context, s *server, cause error) {
 		return
 	}
 	c.log.WarnContext(ctx, "server is down", "server", s.name(), "error", cause)
-	c.disconnect(s)
+	s.disconnect()
 }
 
-func (c *Cluster) disconnect(s *server) {
+func (s *server) disconnect() {
 	s.sockets.closeAll()
-	c.dropIdle(s)
+	s.dropIdle()
 }
 
-func (c *Cluster) dropIdle(s *server) {
+func (s *server) dropIdle() {
 	for _, pool := range s.pools() {
 		size := pool.Stats().MaxOpenConnections
 		pool.SetMaxIdleConns(-1)
@@ -147,7 +148,8 @@ const hangLimit = 5 * time.Second
 
 // pollPrimary returns where the primary is, or the zero sample. It redials one
 // that was restarted or replaced, since each idle connection would fail a
-// request, and ends the requests that wait for one that hangs.
+// request. It ends the requests that wait for one that hangs, and those on one that was
+// demoted, which is a replica like any other.
 func (c *Cluster) pollPrimary(ctx context.Context) sample {
 	pollCtx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
 	defer cancel()
@@ -170,12 +172,15 @@ func (c *Cluster) pollPrimary(ctx context.Context) sample {
 	}
 	hangs := is == Down && !p.health.found.IsZero() && now.Sub(p.health.found) > hangLimit
 	p.mu.Unlock()
-	switch {
-	case hangs:
-		c.disconnect(p)
-	case was != is && was != "":
+	changed := was != is && was != ""
+	if changed {
 		c.log.WarnContext(ctx, "primary changes state", "from", was, "to", is, "cause", err)
-		c.dropIdle(p)
+	}
+	switch {
+	case hangs, errors.Is(err, errWrongRole):
+		p.disconnect()
+	case changed:
+		p.dropIdle()
 	}
 	if err != nil {
 		return sample{}

@@ -32,33 +32,43 @@ func (mariadbEngine) identify(ctx context.Context, conn driver.QueryerContext, r
 		 WHERE variable_name = 'UPTIME'`)
 }
 
-// position takes the end of the binary log: what is visible has been written
-// there before. A primary that was promoted and has not written yet may have
-// nothing there, and its history in what it applied as a replica.
 func (e mariadbEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
-	var written, current string
-	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos, @@GLOBAL.gtid_current_pos`).Scan(&written, &current)
-	if err != nil {
-		return CommitID{}, err
+	id, readOnly, err := e.committed(ctx, conn)
+	if err == nil && readOnly {
+		err = errReadOnly
 	}
-	position, err := parseGTIDPosition(written)
-	if err != nil {
-		return CommitID{}, fmt.Errorf("gtid_binlog_pos %q: %w", written, err)
-	}
-	all, err := parseGTIDPosition(current)
-	if err != nil {
-		return CommitID{}, fmt.Errorf("gtid_current_pos %q: %w", current, err)
-	}
-	position.add(all)
-	return e.commitID(position), nil
+	return id, err
 }
 
 func (e mariadbEngine) visible(ctx context.Context, conn *sql.Conn) (CommitID, error) {
-	return e.position(ctx, conn)
+	id, _, err := e.committed(ctx, conn)
+	return id, err
 }
 
 func (e mariadbEngine) lastCommit(ctx context.Context, conn *sql.Conn, _ identity) (CommitID, error) {
-	return e.position(ctx, conn)
+	return e.visible(ctx, conn)
+}
+
+// committed takes the end of the binary log: what is visible has been written
+// there before. A primary that was promoted and has not written yet may have
+// nothing there, and its history in what it applied as a replica.
+func (e mariadbEngine) committed(ctx context.Context, conn *sql.Conn) (_ CommitID, readOnly bool, err error) {
+	var written, current string
+	err = conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos, @@GLOBAL.gtid_current_pos, @@GLOBAL.read_only`).
+		Scan(&written, &current, &readOnly)
+	if err != nil {
+		return CommitID{}, false, err
+	}
+	position, err := parseGTIDPosition(written)
+	if err != nil {
+		return CommitID{}, false, fmt.Errorf("gtid_binlog_pos %q: %w", written, err)
+	}
+	all, err := parseGTIDPosition(current)
+	if err != nil {
+		return CommitID{}, false, fmt.Errorf("gtid_current_pos %q: %w", current, err)
+	}
+	position.add(all)
+	return e.commitID(position), readOnly, nil
 }
 
 // reached: MASTER_GTID_WAIT knows only what was applied as a replica. Past its

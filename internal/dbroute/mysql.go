@@ -33,15 +33,22 @@ func (mysqlEngine) identify(ctx context.Context, conn driver.QueryerContext, rol
 // position keeps all sources: what a server has written itself may be older than the
 // rest, from when it was the primary before.
 func (e mysqlEngine) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
-	set, _, err := e.committed(ctx, conn)
-	if err != nil {
+	on, err := e.committed(ctx, conn)
+	switch {
+	case err != nil:
 		return CommitID{}, err
+	case on.readOnly:
+		return CommitID{}, errReadOnly
 	}
-	return e.commitID(set), nil
+	return e.commitID(on.set), nil
 }
 
 func (e mysqlEngine) visible(ctx context.Context, conn *sql.Conn) (CommitID, error) {
-	return e.position(ctx, conn)
+	on, err := e.committed(ctx, conn)
+	if err != nil {
+		return CommitID{}, err
+	}
+	return e.commitID(on.set), nil
 }
 
 // lastCommit leaves out the other sources, which would not fit into a cookie from some
@@ -51,7 +58,7 @@ func (e mysqlEngine) visible(ctx context.Context, conn *sql.Conn) (CommitID, err
 // them once it has the own. A transaction that changed nothing has no GTID of its own to
 // go by; nor has one of group replication, whose members write under the group's name.
 func (e mysqlEngine) lastCommit(ctx context.Context, conn *sql.Conn, who identity) (CommitID, error) {
-	set, uuid, err := e.committed(ctx, conn)
+	on, err := e.committed(ctx, conn)
 	if err != nil {
 		return CommitID{}, err
 	}
@@ -59,34 +66,40 @@ func (e mysqlEngine) lastCommit(ctx context.Context, conn *sql.Conn, who identit
 	if err != nil {
 		return CommitID{}, fmt.Errorf("gtid_executed %q: %w", who.executed, err)
 	}
-	if own := set.of(uuid); !before.covers(own) {
-		if before.add(own); before.covers(set) {
-			set = own
+	if own := on.set.of(on.uuid); !before.covers(own) {
+		if before.add(own); before.covers(on.set) {
+			return e.commitID(own), nil
 		}
 	}
-	return e.commitID(set), nil
+	return e.commitID(on.set), nil
 }
 
-// committed returns what is executed or owned, and the server's own source. Rows become
-// visible to others shortly before their GTID is executed, and a client that has read
-// them must find them again. Owned is read first; a GTID that moves in between is then
-// in both.
-func (mysqlEngine) committed(ctx context.Context, conn *sql.Conn) (set gtidSet, uuid string, err error) {
+// mysqlCommits is what a server has committed.
+type mysqlCommits struct {
+	set      gtidSet // executed or owned
+	uuid     string  // the server's own source
+	readOnly bool
+}
+
+// committed takes what is owned too. Rows become visible to others shortly before their
+// GTID is executed, and a client that has read them must find them again. Owned is read
+// first; a GTID that moves in between is then in both.
+func (mysqlEngine) committed(ctx context.Context, conn *sql.Conn) (on mysqlCommits, err error) {
 	var owned, executed string
-	err = conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid`).
-		Scan(&owned, &executed, &uuid)
+	err = conn.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed, @@server_uuid, @@GLOBAL.read_only`).
+		Scan(&owned, &executed, &on.uuid, &on.readOnly)
 	if err != nil {
-		return nil, "", err
+		return on, err
 	}
-	if set, err = parseGTIDSet(executed); err != nil {
-		return nil, "", fmt.Errorf("gtid_executed %q: %w", executed, err)
+	if on.set, err = parseGTIDSet(executed); err != nil {
+		return on, fmt.Errorf("gtid_executed %q: %w", executed, err)
 	}
 	inFlight, err := parseGTIDSet(withoutOwners(owned))
 	if err != nil {
-		return nil, "", fmt.Errorf("gtid_owned %q: %w", owned, err)
+		return on, fmt.Errorf("gtid_owned %q: %w", owned, err)
 	}
-	set.add(inFlight)
-	return set, uuid, nil
+	on.set.add(inFlight)
+	return on, nil
 }
 
 // withoutOwners takes the threads out of "uuid:4#12:5#13".

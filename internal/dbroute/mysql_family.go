@@ -81,6 +81,9 @@ func set(cfg *mysql.Config, variable, value string) {
 // history, or is a primary.
 var errWritable = fmt.Errorf("%w: read_only is OFF, so the server is a primary, not a replica", errWrongRole)
 
+// errReadOnly: a primary that was demoted keeps its connections.
+var errReadOnly = fmt.Errorf("%w: read_only is ON, so the server is a replica, not a primary", errWrongRole)
+
 // identifyMySQL runs a query for read_only, the server id, what tells instances
 // apart, and what MySQL has executed. Instances are told apart by the second of its start, which is exact since its uptime is
 // counted on the same clock, and for two starts in one second the clock sequence
@@ -100,7 +103,7 @@ func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, p
 	readOnly, serverID, instance := text(row[0]) == "1", text(row[1]), text(row[2])
 	switch {
 	case readOnly && role == Primary:
-		return identity{}, fmt.Errorf("%w: read_only is ON, so the server is a replica, not a primary", errWrongRole)
+		return identity{}, errReadOnly
 	case !readOnly && role == Replica:
 		return identity{}, errWritable
 	}

@@ -119,17 +119,26 @@ func (c *Cluster) pingServer(ctx context.Context, s *server) PingResult {
 
 // opened takes note of a new connection. What an earlier instance had reached
 // says nothing of a restarted one: a standby that crashed comes back at an
-// earlier position than it has already answered for.
-func (s *server) opened(who identity) {
+// earlier position than it has already answered for. If it is another primary,
+// older connections lead to one that is none any longer.
+func (s *server) opened(who identity, begun time.Time) {
+	if replaced := s.identify(who); replaced && s.role == Primary {
+		s.sockets.closeBefore(begun)
+		s.dropIdle()
+	}
+}
+
+func (s *server) identify(who identity) (replaced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.identity.instance != who.instance {
 		s.known = progress{}
-		if s.identity.instance != "" {
+		if replaced = s.identity.instance != ""; replaced {
 			s.health.replaced(time.Now())
 		}
 	}
 	s.identity = who
+	return replaced
 }
 
 // knownToHave answers from memory. A false answer means only that the server

@@ -9,8 +9,14 @@ import (
 // only when a client wrote, which is enough for the window.
 type withoutIDs struct{ engine }
 
-func (withoutIDs) position(context.Context, *sql.Conn) (CommitID, error) {
-	return CommitID{}, nil
+// position asks all the same, to find out whether the primary answers and still is one.
+// It does not matter that the server knows no position.
+func (e withoutIDs) position(ctx context.Context, conn *sql.Conn) (CommitID, error) {
+	_, err := e.engine.position(ctx, conn)
+	if e.fault(err) == faultStatement {
+		err = nil
+	}
+	return CommitID{}, err
 }
 
 func (withoutIDs) lastCommit(context.Context, *sql.Conn, identity) (CommitID, error) {
