@@ -181,9 +181,11 @@ func (m *Markers) open(name, value string) (dbroute.Marker, error) {
 	return m.unpackMarker(packed)
 }
 
+// packMarker has no form for a write without a commit ID, as servers that issue none
+// leave one: to whoever reads the marker, it is unknown what the client wrote.
 func packMarker(marker dbroute.Marker) []byte {
 	flags := byte(0)
-	if marker.Unknown {
+	if marker.Unknown || marker.Commit.IsZero() {
 		flags = flagUnknown
 	}
 	packed := []byte{markerFormat, flags}

@@ -78,6 +78,37 @@ func TestMarkerSurvivesTheBrowser(t *testing.T) {
 	}
 }
 
+// Servers without commit IDs leave a marker that says only when its client wrote. In the
+// window that counts from there, and not from the next request.
+func TestMarkerWithoutCommitIDKeepsItsTime(t *testing.T) {
+	cluster, err := dbroute.Open(dbroute.Config{Name: "main", Primary: "postgres://localhost", NoCommitIDs: "the test says so"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cluster.Close() })
+	m, err := NewMarkers(cluster, slog.New(slog.DiscardHandler), [][]byte{bytes.Repeat([]byte("a"), 32)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := dbroute.Marker{Written: time.UnixMilli(1_764_500_000_123)}
+	byCookie := m.read(requestWith(cookies(m, nil, dbroute.Outcome{Changed: true, Marker: written})...)).marker
+	name := NewHeaders(m, StrategyWindow, time.Hour).name()
+	byHeader, err := m.open(name, m.encode(name, written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []dbroute.Marker{byCookie, byHeader} {
+		if !got.Unknown || !got.Written.Equal(written.Written) {
+			t.Errorf("got %+v", got)
+		}
+		_, scope := cluster.NewScope(t.Context())
+		scope.RouteByWindow(got, time.Hour)
+		if o := scope.Outcome(); o.Changed {
+			t.Errorf("a read changes it to %+v", o.Marker)
+		}
+	}
+}
+
 func TestMarkersAreMerged(t *testing.T) {
 	m := testMarkers(t, "main", "a")
 	early, late := commit(t, m, "postgres:1:F/FFFFFFFF"), commit(t, m, "postgres:1:10/0")
