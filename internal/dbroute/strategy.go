@@ -14,16 +14,13 @@ import (
 func (s *Scope) RouteByCommit(ctx context.Context, m Marker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.carried = m
-	if m.Unknown && s.cluster.cfg.NoCommitIDs == "" {
-		s.heal(ctx)
-		return
-	}
-	if s.cluster.cfg.NoCommitIDs != "" && !m.IsZero() {
+	s.carried, s.need, s.replica = m, m.Commit, NoPendingCommit
+	switch noIDs := s.cluster.cfg.NoCommitIDs != ""; {
+	case noIDs && !m.IsZero():
 		s.pinned = UnknownMarker
+	case m.Unknown && !noIDs:
+		s.heal(ctx)
 	}
-	s.need = m.Commit
-	s.replica = NoPendingCommit
 }
 
 // RouteByCommitWait is RouteByCommit for who has the time that a page has not, such
@@ -107,9 +104,8 @@ func (s *Scope) heal(ctx context.Context) {
 		s.cluster.log.WarnContext(ctx, "unknown marker not replaced", "error", err)
 		return
 	}
-	if s.carried = (Marker{Commit: id, Written: s.carried.Written}); s.carried.Written.IsZero() {
-		s.carried.Written = writtenAt(time.Now())
-	}
+	// It is as new as its position, or it would be taken for lost until the next poll.
+	s.carried = Marker{Commit: id, Written: writtenAt(time.Now())}
 	s.healed = true
 }
 
