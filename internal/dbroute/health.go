@@ -55,9 +55,9 @@ func (h *health) usable(now time.Time) bool {
 	return h.state == Up || h.state == ""
 }
 
-// failed reports whether the server was usable until now.
+// failed reports whether the server was not down until now.
 func (h *health) failed(now time.Time, cause error) bool {
-	was := h.usable(now)
+	was := h.usable(now) || h.watched && h.state != Down
 	h.retryAt = now.Add(restFor)
 	h.state, h.cause = Down, cause.Error()
 	h.joinAt = sample{}
@@ -83,15 +83,15 @@ func (s *server) usable() bool {
 }
 
 // fail marks a server down and ends its reads in flight, which run again
-// elsewhere. Idle connections go too, since they lead to what is gone.
+// elsewhere. Idle connections go too, since they lead to what is gone. So do those that
+// were made, or have been waited for, while it was down.
 func (c *Cluster) fail(ctx context.Context, s *server, cause error) {
 	s.mu.Lock()
 	was := s.health.failed(time.Now(), cause)
 	s.mu.Unlock()
-	if !was {
-		return
+	if was {
+		c.log.WarnContext(ctx, "server is down", "server", s.name(), "error", cause)
 	}
-	c.log.WarnContext(ctx, "server is down", "server", s.name(), "error", cause)
 	s.disconnect()
 }
 

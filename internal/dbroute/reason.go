@@ -34,7 +34,7 @@ const (
 	OutsideScope       Reason = "outside scope"         // the context carries no scope of this cluster
 	PrimaryOnly        Reason = "primary-only"          // the cluster has no replicas
 	NoReplica          Reason = "no replica"            // none is up, or none may be read yet
-	ReplicaFailed      Reason = "replica failed"        // the replica failed during this very read
+	ReplicaFailed      Reason = "replica failed"        // the scope's replica failed, or was taken out since its last read
 	Written            Reason = "write"                 // writes go to the primary
 	Touched            Reason = "touch"                 // a write that leaves no marker
 )

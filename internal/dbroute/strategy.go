@@ -127,12 +127,17 @@ func (c *Cluster) onPrimary(why Reason) target { return target{server: c.primary
 
 // target decides at the first call. Concurrent reads wait for that decision
 // rather than make one of their own. It takes at most two check timeouts, and
-// a commit timeout more if a failover makes the marker unknown.
+// a commit timeout more if a failover makes the marker unknown. Later calls leave a
+// replica that has been taken out since.
 func (s *Scope) target(ctx context.Context) target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pinned == "" && s.chosen.server == nil {
+	switch {
+	case s.pinned != "":
+	case s.chosen.server == nil:
 		s.decide(s.choose(ctx))
+	case !s.chosen.server.usable():
+		s.pinned = ReplicaFailed
 	}
 	to := s.chosen
 	if s.pinned != "" {

@@ -3,6 +3,7 @@ package dbroute_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func TestDemotedPrimaryIsNotRead(t *testing.T) {
 		for _, noIDs := range []string{"", "nobody has prepared the servers"} {
 			e.watched(func(cfg *dbroute.Config) { cfg.NoCommitIDs = noIDs })
 			guard := e.PrimaryOnly("guard")
-			held := e.held(guard)
+			held := e.held(context.Background(), guard)
 			stacktest.Must(t, servers.Primary().Demote(stacktest.Context(t)))
 			e.wantState(0, dbroute.Down)
 			if err := held(); !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
@@ -49,7 +50,7 @@ func TestOpenConnectionsLeaveThePrimaryThatWas(t *testing.T) {
 		c := &cutter{listener: proxy.Listener}
 		cfg.Primary, cfg.Replicas = c.url(t, cfg.Primary), nil
 		e.Cluster = openCluster(t, cfg)
-		held, held2 := e.held(e.Cluster), e.held(e.Cluster)
+		held, held2 := e.held(context.Background(), e.Cluster), e.held(context.Background(), e.Cluster)
 		stacktest.Must(t, next.Promote(stacktest.Context(t)))
 		proxy.target.Store(next.Addr())
 		stacktest.Must(t, held2()) // goes back to the pool
@@ -65,16 +66,17 @@ func TestOpenConnectionsLeaveThePrimaryThatWas(t *testing.T) {
 	})
 }
 
-// held begins a read outside any scope. What it returns goes on with it.
-func (e *env) held(c *dbroute.Cluster) (goOn func() error) {
+// held begins a read with ctx. What it returns goes on with it.
+func (e *env) held(ctx context.Context, c *dbroute.Cluster) (goOn func() error) {
 	e.tb.Helper()
 	begun, next, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	begin := sync.OnceFunc(func() { close(begun) })
 	go func() {
-		done <- c.Read(context.Background(), "held", func(q dbroute.Querier) error {
+		done <- c.Read(ctx, "held", func(q dbroute.Querier) error {
 			if err := q.QueryRowContext(context.Background(), `SELECT text FROM notes`).Scan(new(string)); err != nil {
 				return err
 			}
-			close(begun)
+			begin()
 			<-next
 			return q.QueryRowContext(context.Background(), `SELECT text FROM notes`).Scan(new(string))
 		})
