@@ -78,6 +78,9 @@ type engine interface {
 	// fault classifies an error of a statement or a connection.
 	fault(err error) fault
 
+	// full reports whether the server has answered that it takes no more connections.
+	full(err error) bool
+
 	// duplicateKey reports whether a unique index refused a row.
 	duplicateKey(err error) bool
 

@@ -84,7 +84,8 @@ func (s *server) usable() bool {
 
 // fail marks a server down and ends its reads in flight, which run again
 // elsewhere. Idle connections go too, since they lead to what is gone. So do those that
-// were made, or have been waited for, while it was down.
+// were made, or have been waited for, while it was down. One that takes no more
+// connections serves those that it has.
 func (c *Cluster) fail(ctx context.Context, s *server, cause error) {
 	s.mu.Lock()
 	was := s.health.failed(time.Now(), cause)
@@ -92,7 +93,9 @@ func (c *Cluster) fail(ctx context.Context, s *server, cause error) {
 	if was {
 		c.log.WarnContext(ctx, "server is down", "server", s.name(), "error", cause)
 	}
-	s.disconnect()
+	if !c.engine.full(cause) {
+		s.disconnect()
+	}
 }
 
 func (s *server) disconnect() {
@@ -170,7 +173,7 @@ func (c *Cluster) pollPrimary(ctx context.Context) sample {
 		p.health.found = now
 		p.health.applied = progressTo(c.engine, position)
 	}
-	hangs := is == Down && !p.health.found.IsZero() && now.Sub(p.health.found) > hangLimit
+	hangs := is == Down && !p.health.found.IsZero() && now.Sub(p.health.found) > hangLimit && !c.engine.full(err)
 	p.mu.Unlock()
 	changed := was != is && was != ""
 	if changed {

@@ -180,6 +180,18 @@ var endsConnection = map[uint16]bool{
 	4151: true, // MariaDB: account locked
 }
 
+func (mysqlFamily) full(err error) bool {
+	var refused *mysql.MySQLError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch refused.Number {
+	case 1040, 1203, 1226: // of the server, of a user, by the user's own limit
+		return true
+	}
+	return false
+}
+
 func (mysqlFamily) duplicateKey(err error) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && refused.Number == 1062

@@ -294,6 +294,11 @@ func (postgres) fault(err error) fault {
 	return faultNone
 }
 
+func (postgres) full(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "53300" // too_many_connections
+}
+
 func (postgres) duplicateKey(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "23505" // unique_violation

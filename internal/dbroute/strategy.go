@@ -321,9 +321,9 @@ func (c *Cluster) positionOn(ctx context.Context, pool *sql.DB) (CommitID, error
 }
 
 // noteFault marks a replica down if it did not answer, unless that was the
-// caller's doing.
+// caller's doing. One that takes no more connections has answered.
 func (c *Cluster) noteFault(ctx context.Context, s *server, err error) {
-	if ctx.Err() == nil && c.fault(err) == faultConnection && s.role == Replica {
+	if ctx.Err() == nil && c.fault(err) == faultConnection && s.role == Replica && !c.engine.full(err) {
 		c.fail(ctx, s, err)
 	}
 }
