@@ -95,6 +95,11 @@ flight run again on the primary. It is read again once it has reached where the
 primary was when it was found. Without the primary, what does not need it goes on;
 what does is [ErrPrimaryUnavailable].
 
+Without Watch a program reads its own writes only while no server crashes or changes its
+role. A standby of PostgreSQL that crashed comes back a little earlier than it was, after
+the markers of what it had applied may be gone; and a primary of MySQL or MariaDB that was
+demoted keeps its connections. It is Watch that finds out.
+
 [Cluster.Status] and [Cluster.Counts] are for pages and metrics.
 
 # More than one cluster

@@ -39,7 +39,8 @@ type engine interface {
 
 	// visible returns a commit ID that covers every commit visible to conn, which
 	// must be a connection to a replica. It may cover more, so the replica has not
-	// reached it for that.
+	// reached it for that. On PostgreSQL the commit that is being replayed at this very
+	// moment may be visible and not covered.
 	visible(ctx context.Context, conn *sql.Conn) (CommitID, error)
 
 	// parse accepts only texts that position or merge may have returned, since
