@@ -107,29 +107,48 @@ func New(cfg Config) (*Site, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	markers, err := web.NewMarkers(cfg.Cluster, cfg.Log, cfg.SessionKeys, cfg.SecureCookies)
+	p, err := newParts(&cfg)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	cookies, err := auth.NewCookies(cfg.Cluster.Name(), cfg.SessionKeys, cfg.SecureCookies)
-	if err != nil {
+	e := web.NewEcho(cfg.Log, cfg.Cluster, p.html, cfg.SecureCookies, cfg.TrustedProxies...)
+	routes := web.NewRoutes(e)
+	if err := p.registerPages(routes); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	signer, err := tokens.NewSigner(cfg.SessionKeys)
-	if err != nil {
-		return nil, fmt.Errorf("site: %w", err)
-	}
-	once, err := tokens.NewOnce(cfg.Cluster.Name(), cfg.SessionKeys, cfg.SecureCookies)
-	if err != nil {
-		return nil, fmt.Errorf("site: %w", err)
-	}
-	noCommitIDs := cfg.Cluster.Config().NoCommitIDs != ""
-	html, err := web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
+	p.registerAPI(routes)
+	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
+}
+
+// parts is what the pages and the API share.
+type parts struct {
+	*Config
+	html        *web.Renderer
+	markers     *web.Markers
+	cookies     *auth.Cookies
+	signer      *tokens.Signer
+	once        *tokens.Once
+	limits      *auth.Limits
+	shownLimits []status.Limit
+	guard       *auth.Guard
+	users       *auth.Store
+	passwords   *auth.Passwords
+	posts       *posts.Store
+	tokens      *tokens.Store
+	people      auth.Demo
+	check       *posts.Check
+}
+
+func newParts(cfg *Config) (p *parts, err error) {
+	p = &parts{Config: cfg}
+	if p.html, err = web.NewRenderer(cfg.Cluster, templates.Files, templates.Site{
 		Demo: cfg.Demo, ShowReads: cfg.ShowReads, Strategy: string(cfg.Strategy), Window: cfg.Window,
-		NoCommitIDs: noCommitIDs, Lab: cfg.Lab != nil,
-	}, cfg.Cache)
-	if err != nil {
-		return nil, fmt.Errorf("site: %w", err)
+		NoCommitIDs: !cfg.hasCommitIDs(), Lab: cfg.Lab != nil,
+	}, cfg.Cache); err != nil {
+		return nil, err
+	}
+	if err := p.newKeyed(); err != nil {
+		return nil, err
 	}
 	cached, err := cache.New(cache.Config{
 		Cluster: cfg.Cache, Data: cfg.Router, Refill: cfg.Refill, Log: cfg.Log,
@@ -138,60 +157,80 @@ func New(cfg Config) (*Site, error) {
 		Off: cfg.Cluster.Config().Monotonic,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("site: %w", err)
-	}
-	limits, shownLimits, err := cfg.newLimits()
-	if err != nil {
 		return nil, err
 	}
-	e := web.NewEcho(cfg.Log, cfg.Cluster, html, cfg.SecureCookies, cfg.TrustedProxies...)
-	routes := web.NewRoutes(e)
-	guard := auth.NewGuard(cfg.Cluster, cookies, cfg.Log)
-	users, passwords := auth.NewStore(cfg.Router, cached), auth.NewPasswords(cfg.PasswordCost)
-	postStore, tokenStore := posts.NewStore(cfg.Router, cached, cfg.summariser()), tokens.NewStore(cfg.Router)
-	demo, check := cfg.demo(cached)
-	limits.Published = demo.Addresses()
+	if p.limits, p.shownLimits, err = cfg.newLimits(); err != nil {
+		return nil, err
+	}
+	p.guard = auth.NewGuard(cfg.Cluster, p.cookies, cfg.Log)
+	p.users, p.passwords = auth.NewStore(cfg.Router, cached), auth.NewPasswords(cfg.PasswordCost)
+	p.posts, p.tokens = posts.NewStore(cfg.Router, cached, cfg.summariser()), tokens.NewStore(cfg.Router)
+	p.people, p.check = cfg.demo(cached)
+	p.limits.Published = p.people.Addresses()
+	return p, nil
+}
 
-	strategy, choice := cfg.strategy(routes, markers)
-	// The order is the point: the strategy decides before anything is loaded.
+// newKeyed makes what signs or encrypts with the session keys.
+func (p *parts) newKeyed() (err error) {
+	if p.markers, err = web.NewMarkers(p.Cluster, p.Log, p.SessionKeys, p.SecureCookies); err != nil {
+		return err
+	}
+	if p.cookies, err = auth.NewCookies(p.Cluster.Name(), p.SessionKeys, p.SecureCookies); err != nil {
+		return err
+	}
+	if p.signer, err = tokens.NewSigner(p.SessionKeys); err != nil {
+		return err
+	}
+	p.once, err = tokens.NewOnce(p.Cluster.Name(), p.SessionKeys, p.SecureCookies)
+	return err
+}
+
+// registerPages adds what browsers are for. The order is the point: the strategy
+// decides before anything is loaded.
+func (p *parts) registerPages(routes *web.Routes) error {
+	strategy, choice := p.strategy(routes, p.markers)
 	pages := routes.
-		With(guard.Middleware(), web.Scope(cfg.Cluster, cfg.ShowReads, web.PreferByCookie(cfg.Cluster), cfg.Cache), strategy).
-		With(cfg.BeforeLoad...).
-		With(guard.Load(users))
-	people := auth.NewPages(users, cookies, passwords, limits, html, demo)
+		With(p.guard.Middleware(), web.Scope(p.Cluster, p.ShowReads, web.PreferByCookie(p.Cluster), p.Cache), strategy).
+		With(p.BeforeLoad...).
+		With(p.guard.Load(p.users))
+	people := auth.NewPages(p.users, p.cookies, p.passwords, p.limits, p.html, p.people)
 	people.Register(pages)
-	if cfg.Demo && !noCommitIDs { // without commit IDs there is no cure to lead to
-		(&tour{cfg.Cluster, people, postStore, limits, choice, cfg.tourEnd()}).register(pages)
+	if p.Demo && p.hasCommitIDs() { // without commit IDs there is no cure to lead to
+		(&tour{p.Cluster, people, p.posts, p.limits, choice, p.tourEnd()}).register(pages)
 	}
-	posts.NewPages(postStore, users, limits, html, check).Register(pages, cfg.AfterLoad...)
-	tokens.NewPages(tokenStore, signer, once, limits, html, demo.Account()).Register(pages)
-	if err := cfg.registerJobs(pages, html); err != nil {
-		return nil, fmt.Errorf("site: %w", err)
+	posts.NewPages(p.posts, p.users, p.limits, p.html, p.check).Register(pages, p.AfterLoad...)
+	tokens.NewPages(p.tokens, p.signer, p.once, p.limits, p.html, p.people.Account()).Register(pages)
+	if err := p.registerJobs(pages, p.html); err != nil {
+		return err
 	}
-	if cfg.Lab != nil {
-		cfg.Lab(pages, html)
+	if p.Lab != nil {
+		p.Lab(pages, p.html)
 	}
 	status.NewPages(status.Config{
-		Clusters: append([]*dbroute.Cluster{cfg.Cluster, cfg.Cache}, cfg.Others...),
-		Window:   cfg.Window, Public: cfg.Demo, Done: cfg.Done,
-		Limits: shownLimits, Collectors: cfg.collectors(),
-	}, html).Register(pages)
+		Clusters: append([]*dbroute.Cluster{p.Cluster, p.Cache}, p.Others...),
+		Window:   p.Window, Public: p.Demo, Done: p.Done,
+		Limits: p.shownLimits, Collectors: p.collectors(),
+	}, p.html).Register(pages)
+	return nil
+}
 
-	// A program is known by its token and by nothing else: no cookie is heeded here.
-	headers := web.NewHeaders(markers, string(cfg.Strategy), cfg.Window)
-	authenticator := tokens.NewAuthenticator(cfg.Cluster, tokenStore, signer, guard, cfg.Log)
+// registerAPI adds what programs are for. One is known by its token and by nothing
+// else: no cookie is heeded here.
+func (p *parts) registerAPI(routes *web.Routes) {
+	headers := web.NewHeaders(p.markers, string(p.Strategy), p.Window)
+	authenticator := tokens.NewAuthenticator(p.Cluster, p.tokens, p.signer, p.guard, p.Log)
 	api := routes.
-		With(headers.Parse(), web.Scope(cfg.Cluster, cfg.ShowReads, nil, cfg.Cache)).
+		With(headers.Parse(), web.Scope(p.Cluster, p.ShowReads, nil, p.Cache)).
 		With(authenticator.Find(), authenticator.Guard(), headers.Consistency()).
-		With(cfg.BeforeLoad...).
-		With(guard.Load(users))
+		With(p.BeforeLoad...).
+		With(p.guard.Load(p.users))
 	mayRead, read, write := tokens.Allow(tokens.Read), tokens.Require(tokens.Read), tokens.Require(tokens.Write)
 	auth.RegisterAPI(api.With(read))
-	tokens.NewAPI(tokenStore, users, passwords, limits, guard, signer).Register(api)
-	posts.NewAPI(postStore, limits, idempotency.NewKeys(cfg.Router)).Register(api.With(mayRead), api.With(write), cfg.AfterLoad...)
-
-	return &Site{handler: web.Handler(cfg.Cluster, e, templates.Files), routes: routes}, nil
+	tokens.NewAPI(p.tokens, p.users, p.passwords, p.limits, p.guard, p.signer).Register(api)
+	posts.NewAPI(p.posts, p.limits, idempotency.NewKeys(p.Router)).Register(api.With(mayRead), api.With(write), p.AfterLoad...)
 }
+
+func (cfg *Config) hasCommitIDs() bool { return cfg.Cluster.Config().NoCommitIDs == "" }
 
 func (cfg *Config) setDefaults() error {
 	if cfg.Router == nil {
