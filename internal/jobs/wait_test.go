@@ -101,8 +101,10 @@ func TestReplicaThatAppliesWithinTheWaitIsRead(t *testing.T) {
 		e.create(q, "First")
 		e.run(q)
 		e.eventually("the job is picked up", func() bool { return e.working() == 1 })
-		time.AfterFunc(late, resume)
+		resumed := make(chan struct{})
+		time.AfterFunc(late, func() { resume(); close(resumed) })
 		run := e.runs(q, 1)[0]
+		<-resumed
 		e.want(run, seen{"First", 0, 2, dbroute.CommitReached, "done"})
 		if run.Waited < late {
 			e.t.Errorf("it waited %v, and the replica was %v late", run.Waited, late)
