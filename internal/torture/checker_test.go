@@ -168,7 +168,7 @@ func TestCheck(t *testing.T) {
 			Op{Session: guest, Saw: []Sight{{"name/1", 3, "n3"}, {"name/1", 2, "n2"}}}), []Rule{OneState}},
 
 		"an answer takes too long": {story(
-			saw(guest, "post/1", 1, "a").with(at(0, 26))), []Rule{Bounded}},
+			saw(guest, "post/1", 1, "a").with(at(0, 36))), []Rule{Bounded}},
 		"a failure without a cause": {story(Op{Session: guest, Status: 503, Result: Unknown}), []Rule{Answered}},
 		"no answer":                 {story(Op{Session: guest, Status: -1, Result: Unknown}), []Rule{Answered}},
 		"the client went away":      {story(Op{Session: guest, Status: -1, Result: Unknown, Cut: true}), nil},
