@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -53,7 +54,7 @@ func Open(engine dbroute.Engine, replicas int, position string) (*Cluster, error
 // Settle watches the servers until all replicas are up, and then no longer: what they have
 // reached is known from then on, and nothing runs besides what is measured.
 func (c *Cluster) Settle(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithTimeoutCause(ctx, settleLimit, errors.New("the servers in memory are not up: they may not know a query of dbroute's"))
 	var watching sync.WaitGroup
 	watching.Go(func() { c.Watch(ctx) })
 	defer watching.Wait()
@@ -62,11 +63,13 @@ func (c *Cluster) Settle(ctx context.Context) error {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 	return nil
 }
+
+const settleLimit = 10 * time.Second
 
 func (c *Cluster) settled() bool {
 	for _, s := range c.Status() {

@@ -70,9 +70,9 @@ func (s *Server) asMySQL(query string) answer {
 	case strings.Contains(query, "version()"):
 		return row("9.7.0")
 	case strings.Contains(query, "@@server_id"): // identify
-		return row(readOnly, fmt.Sprint(s.ID), "started", "1")
+		return row(readOnly, fmt.Sprint(s.ID), "started", "")
 	case strings.Contains(query, "gtid_owned"): // position
-		return row("", s.Position, "")
+		return row("", s.Position, "", readOnly)
 	case strings.Contains(query, "GTID_SUBSET"): // reached
 		s.Asked.Add(1)
 		return row(!s.Behind.Load())
