@@ -95,10 +95,10 @@ func engines() []engine { return []engine{postgres{}, newMySQL(), newMariaDB()} 
 
 // identity is what a connection learns about its server when it opens.
 type identity struct {
-	serverID int    // 0 if the server was not given one
-	instance string // differs after a restart and on another server
-	waits    bool   // the server can wait for a commit ID by itself
-	executed string // the GTIDs that MySQL had executed when the connection opened
+	serverID int     // 0 if the server was not given one
+	instance string  // differs after a restart and on another server
+	waits    bool    // the server can wait for a commit ID by itself
+	executed gtidSet // what MySQL had executed when the connection opened
 }
 
 // reach is a replica's answer to whether it has reached a commit ID.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -62,14 +63,13 @@ func (e mysqlEngine) lastCommit(ctx context.Context, conn *sql.Conn, who identit
 	if err != nil {
 		return CommitID{}, err
 	}
-	before, err := parseGTIDSet(who.executed)
-	if err != nil {
-		return CommitID{}, fmt.Errorf("gtid_executed %q: %w", who.executed, err)
+	own := on.set.of(on.uuid)
+	if who.executed.covers(own) {
+		return e.commitID(on.set), nil
 	}
-	if own := on.set.of(on.uuid); !before.covers(own) {
-		if before.add(own); before.covers(on.set) {
-			return e.commitID(own), nil
-		}
+	grown := maps.Clone(who.executed)
+	if grown.add(own); grown.covers(on.set) {
+		return e.commitID(own), nil
 	}
 	return e.commitID(on.set), nil
 }

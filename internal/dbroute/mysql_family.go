@@ -85,9 +85,10 @@ var errWritable = fmt.Errorf("%w: read_only is OFF, so the server is a primary, 
 var errReadOnly = fmt.Errorf("%w: read_only is ON, so the server is a replica, not a primary", errWrongRole)
 
 // identifyMySQL runs a query for read_only, the server id, what tells instances
-// apart, and what MySQL has executed. Instances are told apart by the second of its start, which is exact since its uptime is
-// counted on the same clock, and for two starts in one second the clock sequence
-// of its UUIDs, which a server draws when it starts.
+// apart, and what MySQL has executed. Instances are told apart by the second of its
+// start, which is exact since its uptime is counted on the same clock, and for two
+// starts in one second the clock sequence of its UUIDs, which a server draws when it
+// starts.
 func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, product Engine, query string) (identity, error) {
 	version, err := firstRow(ctx, conn, `SELECT version()`)
 	if err != nil {
@@ -107,7 +108,10 @@ func identifyMySQL(ctx context.Context, conn driver.QueryerContext, role Role, p
 	case !readOnly && role == Replica:
 		return identity{}, errWritable
 	}
-	who := identity{instance: instance, waits: true, executed: text(row[3])}
+	who := identity{instance: instance, waits: true}
+	if who.executed, err = parseGTIDSet(text(row[3])); err != nil {
+		return identity{}, fmt.Errorf("gtid_executed: %w", err)
+	}
 	if who.serverID, err = strconv.Atoi(serverID); err != nil {
 		return identity{}, fmt.Errorf("server_id: %w", err)
 	}

@@ -115,8 +115,9 @@ func (e postgres) lastCommit(ctx context.Context, conn *sql.Conn, _ identity) (C
 
 // visible is short of the record that is being replayed, which is counted a moment after
 // its commit can be seen: to count what was received would keep a client on the primary
-// for as long as the replica is behind. It takes the timeline from the control file where the standby receives from
-// nobody. That may be an older one, whose commit IDs are not reached anywhere else.
+// for as long as the replica is behind. It takes the timeline from the control file
+// where the standby receives from nobody. That may be an older one, whose commit IDs
+// are not reached anywhere else.
 func (postgres) visible(ctx context.Context, conn *sql.Conn) (CommitID, error) {
 	var timeline uint32
 	var position string
