@@ -119,11 +119,14 @@ func (s *Server) awaitReady(ctx context.Context, p *process) error {
 
 // exited says why a server has ended that should run by now.
 func (s *Server) exited(p *process) error {
-	err := p.failure()
-	if portTaken(s.Addr()) {
-		err = fmt.Errorf("%w: %w", errPortTaken, err)
+	log, err := p.tail()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s; read its log: %w", p.cmd.ProcessState, err)
+	case lostPort(log, s.Addr()):
+		return fmt.Errorf("%w: %s; its log ends:\n%s", errPortTaken, p.cmd.ProcessState, log)
 	}
-	return err
+	return fmt.Errorf("%s; its log ends:\n%s", p.cmd.ProcessState, log)
 }
 
 func (s *Server) current() *process {

@@ -3,7 +3,6 @@ package stack
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -75,15 +74,6 @@ func (p *process) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// failure says how a process ended that should be running.
-func (p *process) failure() error {
-	log, err := p.tail()
-	if err != nil {
-		return fmt.Errorf("%s; read its log: %w", p.cmd.ProcessState, err)
-	}
-	return fmt.Errorf("%s; its log ends:\n%s", p.cmd.ProcessState, log)
 }
 
 // tail returns the last lines that this run has logged.

@@ -3,7 +3,6 @@ package stack
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -51,7 +50,7 @@ func newServer(s *Stack, id int, r replication) *Server {
 func (s *Server) ID() int { return s.id }
 
 // Addr returns host and port. The server keeps them when it is started again.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return local(s.port) }
 
 // Version returns the version of the database, such as "15.18".
 func (s *Server) Version() string { return s.stack.engine.version() }

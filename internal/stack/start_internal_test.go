@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net"
@@ -14,7 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// hindrance is an engine whose primary finds its first port taken and then is slow.
+// hindrance is an engine whose primary finds its first port taken, and then is slow. The
+// port is free again by the time that the primary has ended.
 type hindrance struct {
 	engine
 	taken net.Listener
@@ -29,6 +31,14 @@ func (e *hindrance) configure(s *Server, r replication) error {
 		e.taken = l
 	}
 	return e.engine.configure(s, r)
+}
+
+func (e *hindrance) ping(ctx context.Context, s *Server) error {
+	if s.id == 1 && s.Addr() == e.taken.Addr().String() {
+		<-s.current().done
+		return errors.Join(errors.New("it has ended"), e.taken.Close())
+	}
+	return e.engine.ping(ctx, s)
 }
 
 func (e *hindrance) command(s *Server) *exec.Cmd {
@@ -80,7 +90,6 @@ func testHinderedStart(t *testing.T, name string) {
 	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer e.taken.Close()
 	if got, taken := s.Primary().Addr(), e.taken.Addr().String(); got == taken {
 		t.Errorf("the primary has the address %s, which is taken", got)
 	}
