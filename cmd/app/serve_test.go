@@ -61,8 +61,14 @@ func (a *app) serving(t *testing.T) (addr string) {
 func (a *app) servingWithReplica(t *testing.T) (addr string) {
 	t.Helper()
 	addr = a.serving(t)
-	a.says(t, &a.errOut, `"msg":"replica changes state".*"to":"(up)"`)
+	a.readsReplica(t)
 	return addr
+}
+
+// readsReplica returns once the replica is read.
+func (a *app) readsReplica(t *testing.T) {
+	t.Helper()
+	a.says(t, &a.errOut, `"msg":"replica changes state".*"to":"(up)"`)
 }
 
 func TestServeRefusesASchemaThatIsNotUpToDate(t *testing.T) {

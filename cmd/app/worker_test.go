@@ -138,9 +138,10 @@ func TestWorkerFinishesItsJobAfterSIGTERM(t *testing.T) {
 		stacktest.Applied(t, s.servers)
 		site := start(t, s.env, "serve", "--workers=false")
 		visitor := newBrowser(t, "http://"+site.serving(t)).signUp(t)
+		worker := start(t, s.env.with(environment{"JOB_COMMIT_WAIT": "1m", "METRICS_ADDR": "127.0.0.1:0"}), "worker")
+		worker.readsReplica(t) // a job does not wait for one that has yet to join
 		resume := stacktest.Pause(t, s.servers)
 		post := visitor.submit(t, "/posts/new", "First")
-		worker := start(t, s.env.with(environment{"JOB_COMMIT_WAIT": "1m", "METRICS_ADDR": "127.0.0.1:0"}), "worker")
 		eventually(t, "the job is picked up", func() bool { return s.working(t) == 1 })
 		worker.signal(t, syscall.SIGTERM)
 		resume()
