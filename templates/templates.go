@@ -56,6 +56,7 @@ type Base struct {
 	Back      string // where a form that changes nothing on this page leads back to
 	RequestID string
 	Viewer    Viewer
+	Unknown   bool     // nobody has looked who is signed in: the request got to no page
 	Flash     string   // what the form before this page has done
 	Tour      string   // the step of the tour that has led here
 	Stale     string   // what the primary already has, if this page is old

@@ -321,6 +321,15 @@ func TestLogOutDuringASlowPage(t *testing.T) {
 	})
 }
 
+func TestErrorPageDoesNotTakeAUserForAVisitor(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		b := sitetest.New(t, engine).User("Mara")
+		b.Get("/nowhere").Want(http.StatusNotFound, ".account a", "Your account")
+		b.Post("/").Want(http.StatusMethodNotAllowed, ".account a", "Your account")
+		b.Get("/posts/1000").Want(http.StatusNotFound, "[data-viewer]", "Mara")
+	})
+}
+
 func TestSessionCookie(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		s := sitetest.New(t, engine, func(cfg *site.Config) { cfg.SecureCookies = true })

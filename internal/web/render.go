@@ -101,11 +101,13 @@ func (r *Renderer) fill(c echo.Context, base *templates.Base) {
 	base.RequestID = requestID(ctx)
 	base.Viewer = viewer(ctx)
 	base.Flash = takeFlash(c)
+	scope := r.cluster.Scope(ctx)
+	base.Unknown = scope == nil // the chain makes it after the guard and before the user is loaded
 	if !r.site.ShowReads {
 		return
 	}
 	base.Reads = &templates.Reads{Guard: shown(guardAccesses(ctx))}
-	if scope := r.cluster.Scope(ctx); scope != nil {
+	if scope != nil {
 		base.Reads.Accesses = shown(scope.Accesses())
 	}
 	for _, other := range r.beside {
