@@ -395,7 +395,8 @@ func TestOnlyOnesOwnCanBeChanged(t *testing.T) {
 
 		forbidden := "This is not yours to see or change"
 		other.Get(path+"/edit").Want(http.StatusForbidden, "h1", forbidden)
-		other.Post(path, "title", "Theirs", "body", "b").Want(http.StatusForbidden, "h1", forbidden)
+		other.Post(path, "title", "Theirs", "body", "Typed").Want(http.StatusForbidden, "h1", forbidden).
+			Want(http.StatusForbidden, "textarea", "Typed") // by the author, before logging in as somebody else in another tab
 		other.Post(path+"/delete").Want(http.StatusForbidden, "h1", forbidden)
 		other.Get(comment+"/edit").Want(http.StatusForbidden, "h1", forbidden)
 		other.Post(comment, "body", "b").Want(http.StatusForbidden, "h1", forbidden)

@@ -195,7 +195,7 @@ func (h *errorHandler) render(err error, c echo.Context) error {
 	switch {
 	case p.Status >= 500 || p.Status == http.StatusUnauthorized || p.Status == http.StatusTooManyRequests:
 		page.Again = sentForm(c)
-	case p.Status == http.StatusNotFound: // it would not be found again, but what was typed may serve elsewhere
+	case p.Status == http.StatusNotFound, errors.Is(err, ErrForbidden): // again it would be the same, but what was typed may serve elsewhere
 		if kept := sentForm(c); kept != nil && kept.Typed {
 			page.Kept = kept.Fields
 		}
