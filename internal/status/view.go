@@ -23,7 +23,7 @@ type serverView struct {
 	Cause    string
 	Lag      string // empty on the primary
 	Behind   string
-	Line     string // the points of a polyline, LineWidth by LineHeight
+	Line     string // the points of a polyline, lineWidth by lineHeight
 	LineTop  string // the lag at the top of the line
 	Accesses []accessView
 }
@@ -36,13 +36,13 @@ type accessView struct {
 // The line shows the last minutes.
 const (
 	lineSpan   = 3 * time.Minute
-	LineWidth  = 360
-	LineHeight = 48
+	lineWidth  = 360
+	lineHeight = 48
 )
 
 // LineWidth and LineHeight are for the template.
-func (serverView) LineWidth() int  { return LineWidth }
-func (serverView) LineHeight() int { return LineHeight }
+func (serverView) LineWidth() int  { return lineWidth }
+func (serverView) LineHeight() int { return lineHeight }
 
 func view(cluster *dbroute.Cluster, window time.Duration, now time.Time) clusterView {
 	v := clusterView{Name: cluster.Name()}
@@ -101,8 +101,8 @@ func line(points []dbroute.LagPoint, now time.Time) (polyline, top string) {
 		if age > lineSpan {
 			continue
 		}
-		x := LineWidth * (1 - age.Seconds()/lineSpan.Seconds())
-		y := LineHeight * (1 - p.Lag.Seconds()/highest.Seconds())
+		x := lineWidth * (1 - age.Seconds()/lineSpan.Seconds())
+		y := lineHeight * (1 - p.Lag.Seconds()/highest.Seconds())
 		fmt.Fprintf(&b, "%.1f,%.1f ", x, y)
 	}
 	return strings.TrimSpace(b.String()), seconds(highest)
