@@ -13,9 +13,23 @@ func TestRebindDollar(t *testing.T) {
 		{"SELECT ? -- the end?", "SELECT $1 -- the end?"},
 		{"SELECT 'open ?", "SELECT 'open ?"},
 		{"?", "$1"},
+		{"SELECT $$why?$$, ?, $a$ $$?$$ $a$, ?", "SELECT $$why?$$, $1, $a$ $$?$$ $a$, $2"},
+		{"SELECT a$b$?, $1?", "SELECT a$b$$1, $1$2"},
+		{`SELECT E'it\'s ?', ?, e'a''\'?' || ?`, `SELECT E'it\'s ?', $1, e'a''\'?' || $2`},
+		{`SELECT 'C:\', ?, name'\', ?`, `SELECT 'C:\', $1, name'\', $2`},
+		{"SELECT /* a /* b */ ? */ ?", "SELECT /* a /* b */ ? */ $1"},
+		{"SELECT ? /*/ ? */ ? /* ?", "SELECT $1 /*/ ? */ $2 /* ?"},
 	} {
 		if got := rebindDollar(c.query); got != c.want {
 			t.Errorf("rebind %q: %q, want %q", c.query, got, c.want)
+		}
+	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	for n, want := range map[int]string{-1: "NULL", 0: "NULL", 1: "?", 3: "?, ?, ?"} {
+		if got := Placeholders(n); got != want {
+			t.Errorf("Placeholders(%d) is %q, want %q", n, got, want)
 		}
 	}
 }
