@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Spy counts what a cluster asks its replicas, and can make the capture of
@@ -119,3 +120,6 @@ func GTIDSet(text string) string {
 func CoversGTID(id CommitID, gtid string) bool {
 	return newMySQL().covers(id, CommitID{"mysql:" + gtid})
 }
+
+// ScopeSize is what a scope and its context take.
+const ScopeSize = unsafe.Sizeof(scopeContext{})

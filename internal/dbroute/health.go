@@ -48,16 +48,16 @@ func (h *health) noteLag(now time.Time, lag time.Duration) {
 // watches it.
 const restFor = time.Second
 
-func (h *health) usable(now time.Time) bool {
+func (h *health) usable() bool {
 	if !h.watched {
-		return !now.Before(h.retryAt)
+		return !time.Now().Before(h.retryAt)
 	}
 	return h.state == Up || h.state == ""
 }
 
 // failed reports whether the server was not down until now.
 func (h *health) failed(now time.Time, cause error) bool {
-	was := h.usable(now) || h.watched && h.state != Down
+	was := h.usable() || h.watched && h.state != Down
 	h.retryAt = now.Add(restFor)
 	h.state, h.cause = Down, cause.Error()
 	h.joinAt = sample{}
@@ -79,7 +79,7 @@ func (h *health) join(now time.Time) {
 func (s *server) usable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health.usable(time.Now())
+	return s.health.usable()
 }
 
 // fail marks a server down and ends its reads in flight, which run again
@@ -356,7 +356,7 @@ func (s *server) status() ServerStatus {
 	h := &s.health
 	state := h.state
 	switch {
-	case !h.watched && !h.usable(time.Now()):
+	case !h.watched && !h.usable():
 		state = Down
 	case !h.watched || state == "":
 		state = Up

@@ -118,7 +118,7 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 	}
 	c.record(s, Access{
 		Name: name, ServerID: to.server.id(who), Role: to.server.role,
-		Reason: to.reason, Start: start, Failed: err != nil,
+		Reason: to.reason, Duration: time.Since(start), Failed: err != nil,
 	})
 	if c.cfg.Monotonic && s != nil && c.hasOlder(to.server) {
 		h.closeRows()
@@ -140,7 +140,7 @@ func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) er
 	err := fn(open.tx.Querier())
 	c.record(open.scope, Access{
 		Name: name, ServerID: c.primary.id(open.who), Role: Primary,
-		Reason: InTransaction, Start: start, Failed: err != nil,
+		Reason: InTransaction, Duration: time.Since(start), Failed: err != nil,
 	})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)

@@ -154,7 +154,7 @@ func (s *server) knownToHave(want progress) bool {
 func (s *server) read(why Reason) (_ target, usable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return target{server: s, instance: s.identity.instance, reason: why}, s.health.usable(time.Now())
+	return target{server: s, instance: s.identity.instance, reason: why}, s.health.usable()
 }
 
 // readIfKnown is read if this very instance is known to have reached id.

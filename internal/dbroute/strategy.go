@@ -14,7 +14,7 @@ import (
 func (s *Scope) RouteByCommit(ctx context.Context, m Marker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.carried, s.need, s.replica = m, m.Commit, NoPendingCommit
+	s.carried, s.replica = m, NoPendingCommit
 	switch noIDs := s.cluster.cfg.NoCommitIDs != ""; {
 	case noIDs && !m.IsZero():
 		s.pinned = UnknownMarker
@@ -37,7 +37,7 @@ func (s *Scope) RouteByCommitWait(ctx context.Context, m Marker, wait time.Durat
 	}
 	to := s.choose(ctx)
 	if to.reason == CommitNotReached || to.reason == CheckFailed {
-		s.cluster.waitAnyReached(ctx, s.need, wait)
+		s.cluster.waitAnyReached(ctx, s.need(), wait)
 		if to = s.choose(ctx); to.reason == CommitNotReached {
 			to.reason = CommitWaitTimedOut
 		}
@@ -158,6 +158,14 @@ func (s *Scope) decide(to target) {
 	}
 }
 
+// need is what a replica must have reached to be read. The caller holds s.mu.
+func (s *Scope) need() CommitID {
+	if s.replica != NoPendingCommit {
+		return CommitID{} // no strategy that asks
+	}
+	return s.carried.Commit
+}
+
 // choose picks the server of a scope that is not pinned. The caller holds s.mu.
 func (s *Scope) choose(ctx context.Context) target {
 	c := s.cluster
@@ -165,24 +173,24 @@ func (s *Scope) choose(ctx context.Context) target {
 		c.log.WarnContext(ctx, "read before a strategy has run: the strategy middleware must come before what loads data")
 		return c.onPrimary(Undecided)
 	}
-	own := s.ownReplica()
+	own, need := s.ownReplica(), s.need()
 	switch {
 	case own == nil:
 		return c.onPrimary(NoReplica)
-	case s.need.IsZero():
+	case need.IsZero():
 		return c.orPrimary(own.read(s.replica))
 	}
-	if to, known := own.readIfKnown(s.need); known {
+	if to, known := own.readIfKnown(need); known {
 		return to
 	}
 	// At most two are asked: the session's own, and the one that has got furthest.
-	asked := c.ask(ctx, own, s.need)
+	asked := c.ask(ctx, own, need)
 	if asked.reach == notReached {
 		if other := c.furthest(own); other != nil {
-			if to, known := other.readIfKnown(s.need); known {
+			if to, known := other.readIfKnown(need); known {
 				return to
 			}
-			asked = c.ask(ctx, other, s.need)
+			asked = c.ask(ctx, other, need)
 		}
 	}
 	switch {

@@ -153,14 +153,15 @@ func (o *openTx) join(ctx context.Context, touch bool, fn func(context.Context, 
 // that goes away.
 func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func(context.Context, *Tx) error) error {
 	s := c.scope(ctx)
-	access := Access{Name: name, Write: true, Role: Primary, Reason: Written, Start: time.Now(), Failed: true}
+	start := time.Now()
+	access := Access{Name: name, Write: true, Role: Primary, Reason: Written, Failed: true}
 	conn, who, err := acquire(ctx, c.primary.writes)
 	if err != nil {
 		return c.explain(ctx, c.primary, err)
 	}
 	defer conn.Close()
 	access.ServerID = c.primary.id(who)
-	defer func() { c.record(s, access) }()
+	defer func() { access.Duration = time.Since(start); c.record(s, access) }()
 
 	open := &openTx{who: who, scope: s, touch: touch}
 	err = c.commit(ctx, conn, open, fn)
