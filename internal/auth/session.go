@@ -122,6 +122,9 @@ func NewCookies(clusterName string, keys [][]byte, secure bool) (*Cookies, error
 
 // secret returns what the browser holds, or "" if it is not logged in.
 func (c *Cookies) secret(r *http.Request) string {
+	if _, err := r.Cookie(c.name); err != nil {
+		return "" // and no session is made for a visitor who has none
+	}
 	s, err := c.store.Get(r, c.name)
 	if err != nil {
 		return "" // not ours, or of a key that is gone

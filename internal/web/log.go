@@ -3,9 +3,9 @@ package web
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,14 +81,14 @@ func logRequests(log *slog.Logger, clusters []*dbroute.Cluster) echo.MiddlewareF
 			if guard := guardAccesses(ctx); len(guard) > 0 {
 				attrs = append(attrs, slog.Any("guard", describe(guard)))
 			}
-			var accesses []dbroute.Access
+			var reads []string
 			for _, cluster := range clusters {
 				if scope := cluster.Scope(ctx); scope != nil {
-					accesses = append(accesses, scope.Accesses()...)
+					reads = append(reads, describe(scope.Accesses())...)
 				}
 			}
-			if len(accesses) > 0 {
-				attrs = append(attrs, slog.Any("reads", describe(accesses)))
+			if len(reads) > 0 {
+				attrs = append(attrs, slog.Any("reads", reads))
 			}
 			if err, ok := c.Get(errorKey).(error); ok {
 				level = slog.LevelError
@@ -103,7 +103,7 @@ func logRequests(log *slog.Logger, clusters []*dbroute.Cluster) echo.MiddlewareF
 func describe(accesses []dbroute.Access) []string {
 	lines := make([]string, len(accesses))
 	for i, a := range accesses {
-		lines[i] = fmt.Sprintf("%s: server %d (%s), %s", a.Name, a.ServerID, a.Role, a.Reason)
+		lines[i] = a.Name + ": server " + strconv.Itoa(a.ServerID) + " (" + string(a.Role) + "), " + string(a.Reason)
 	}
 	return lines
 }

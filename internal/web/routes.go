@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 )
@@ -67,15 +68,17 @@ func (r *Routes) Table() []Route { return *r.table }
 
 func (r *Routes) add(method, path string, h echo.HandlerFunc, more []Middleware) {
 	route := Route{Method: method, Path: path}
-	var funcs []echo.MiddlewareFunc
-	for _, m := range join(r.chain, more) {
+	chain := join(r.chain, more)
+	for _, m := range chain {
 		route.Middleware = append(route.Middleware, m.Name)
-		funcs = append(funcs, m.Func)
+	}
+	for _, m := range slices.Backward(chain) {
+		h = m.Func(h) // here and once: echo would put the chain together for each request
 	}
 	if method == anyMethod {
-		r.echo.Any(path, h, funcs...)
+		r.echo.Any(path, h)
 	} else {
-		r.echo.Add(method, path, h, funcs...)
+		r.echo.Add(method, path, h)
 	}
 	*r.table = append(*r.table, route)
 }
