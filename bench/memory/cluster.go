@@ -3,10 +3,12 @@ package memory
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -67,6 +69,14 @@ func (c *Cluster) Settle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ReplicaPool is the pool that the cluster's reads of its first replica use, for what they
+// are compared to. Package dbroute gives it to nobody: no marker is heeded by what reads
+// through it.
+func (c *Cluster) ReplicaPool() *sql.DB {
+	reads := reflect.ValueOf(c.Cluster).Elem().FieldByName("replicas").Index(0).Elem().FieldByName("reads")
+	return (*sql.DB)(reads.UnsafePointer())
 }
 
 const settleLimit = 10 * time.Second

@@ -28,3 +28,22 @@ func TestClustersSettleAndWrite(t *testing.T) {
 		})
 	}
 }
+
+// What is measured on the pool beside a cluster's reads is measured on theirs.
+func TestReplicaPoolIsTheOneThatReadsUse(t *testing.T) {
+	c, err := Open(dbroute.PostgreSQL, 1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, scope := c.NewScope(t.Context())
+	scope.RouteByCommit(ctx, dbroute.Marker{})
+	err = c.Read(ctx, "pool", func(dbroute.Querier) error {
+		if used := c.ReplicaPool().Stats().InUse; used != 1 {
+			t.Errorf("%d connections of the pool are in use during a read", used)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -22,7 +22,7 @@ const (
 func Measurement() measure.Measurement { return measure.Measurement{Name: "routing", Run: run} }
 
 func run(ctx context.Context, o measure.Options) (report.Section, error) {
-	variants, err := variants()
+	variants, err := variants(ctx)
 	if err != nil {
 		return report.Section{}, err
 	}
@@ -35,25 +35,29 @@ func run(ctx context.Context, o measure.Options) (report.Section, error) {
 
 // section takes results in the order of variants.
 func section(results []trial.Result) report.Section {
-	bare, read := results[0], results[inScope]
-	allocs := read.Allocs - bare.Allocs
+	bare, read, request := results[0], results[inScope], results[withMarker]
+	allocs, requestAllocs := read.Allocs-bare.Allocs, request.Allocs-bare.Allocs
 	s := report.Section{
 		Name:  "routing",
 		Title: "Routing overhead",
-		Question: "What does one read by primary key cost through `dbroute`, beyond the same statement through `database/sql` alone? " +
-			"The driver answers from memory, so that neither a network nor a server hides it. Times are CPU time, the collection of garbage included.",
+		Question: "What does one read by primary key cost through `dbroute`, beyond the same statement through `database/sql` alone, on the very same pool? " +
+			"The driver answers from memory, so that no network and no server hides it. Times are CPU time, garbage collection included.",
 		Targets: []report.Target{
 			{
 				Want: fmt.Sprintf("at most %d allocations more than `database/sql`", maxAllocs),
-				Got:  fmt.Sprintf("%.0f more", allocs), Met: allocs < maxAllocs+0.5,
+				Got:  fmt.Sprintf("%.0f more; %.0f for a whole request with a marker", allocs, requestAllocs),
+				Met:  max(allocs, requestAllocs) < maxAllocs+0.5,
 			},
 			{
 				Want: fmt.Sprintf("at most %v more than `database/sql`", maxTime),
-				Got:  microseconds(read.Over) + " more", Met: read.Over <= maxTime,
+				Got:  fmt.Sprintf("%s more; %s for a whole request with a marker", microseconds(read.Over), microseconds(request.Over)),
+				Met:  read.Over <= maxTime,
 			},
 		},
 		Notes: []string{
-			"A request has one scope, however much it reads. Over a network the same read takes far longer, so that routing is lost in it.",
+			"A request makes one scope, and decides once: its first read costs what “a whole request” does, and each further one what “in a scope” does. " +
+				"Both pools of gorm's `dbresolver` are those of `dbroute` too. " +
+				"Over a network the read itself takes far longer, and these microseconds are lost in it.",
 		},
 	}
 	table := report.Table{Columns: []string{"One read", "Time", "Beyond `database/sql`", "Ratio", "Allocations", "Bytes"}}

@@ -17,8 +17,9 @@ import (
 
 // The places of some variants in their list.
 const (
-	inScope   = 1
-	firstPeer = 4
+	inScope    = 1
+	withMarker = 3
+	firstPeer  = 4
 )
 
 // post is what is read.
@@ -31,30 +32,34 @@ type post struct {
 // a limit.
 const statement = `SELECT id, title FROM posts WHERE id = ?`
 
-// variants returns database/sql first, which the others are compared to.
-func variants() ([]trial.Variant, error) {
+// variants returns database/sql first, which the others are compared to. All read through
+// one pool, that of the cluster's replica.
+func variants(ctx context.Context) ([]trial.Variant, error) {
 	cluster, err := memory.Open(dbroute.PostgreSQL, 1, "")
 	if err != nil {
+		return nil, err
+	}
+	if err := cluster.Settle(ctx); err != nil {
 		return nil, err
 	}
 	reached, err := cluster.ParseCommitID("postgres:1:1/0")
 	if err != nil {
 		return nil, err
 	}
-	primary, replica := sql.OpenDB(cluster.Primary.Connector()), sql.OpenDB(cluster.Replicas[0].Connector())
-	alone, err := peer.Gorm(dbroute.PostgreSQL, primary)
+	pool := cluster.ReplicaPool()
+	alone, err := peer.Gorm(dbroute.PostgreSQL, pool)
 	if err != nil {
 		return nil, err
 	}
-	resolver, err := peer.Resolver(dbroute.PostgreSQL, primary, replica)
+	resolver, err := peer.Resolver(dbroute.PostgreSQL, cluster.PrimaryDB(), pool)
 	if err != nil {
 		return nil, err
 	}
 	return []trial.Variant{
-		{Name: "`database/sql`", Run: each(bare(replica))},
+		{Name: "`database/sql`", Run: each(bare(pool))},
 		{Name: "`dbroute`, in a scope", Run: readInOneScope(cluster.Cluster)},
-		{Name: "`dbroute`, with its scope", Run: each(readInNewScope(cluster.Cluster, dbroute.Marker{}))},
-		{Name: "`dbroute`, with a marker", Run: each(readInNewScope(cluster.Cluster, dbroute.Marker{Commit: reached, Written: time.Now()}))},
+		{Name: "`dbroute`, a whole request", Run: each(readInNewScope(cluster.Cluster, dbroute.Marker{}))},
+		{Name: "`dbroute`, a whole request with a marker", Run: each(readInNewScope(cluster.Cluster, dbroute.Marker{Commit: reached, Written: time.Now()}))},
 		{Name: "gorm, same statement", Run: each(gormRaw(alone))},
 		{Name: "gorm `dbresolver`, same statement", Run: each(gormRaw(resolver))},
 		{Name: "gorm `dbresolver`, `Take`", Run: each(gormTake(resolver))},

@@ -26,7 +26,7 @@ func lagsOf(engine string, o measure.Options) []time.Duration {
 	case engine == "postgres":
 		return []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second}
 	}
-	return []time.Duration{time.Second}
+	return []time.Duration{time.Second, 10 * time.Second}
 }
 
 // patient lets a replica wait for a query that is in the way of what it applies, instead of
