@@ -24,7 +24,7 @@ func run(ctx context.Context, o measure.Options) (report.Section, error) {
 		Name:  "growth",
 		Title: "Growth",
 		Question: "What does a request cost as there are more replicas, more processes, more sessions with markers, longer sets of GTIDs, more jobs that wait? " +
-			"It should cost the same, but for what must grow. The costs of replicas, sessions and GTIDs are of a request with one read, on the driver that answers from memory, in CPU time; the others are of real servers.",
+			"It should cost the same, but for what must grow. By replicas, sessions and GTIDs the cost is the CPU time of a request with one read, on a driver that answers from memory; by processes and jobs it is measured on real servers.",
 	}
 	for _, part := range []func(context.Context, measure.Options, *report.Section) error{
 		replicas, sessions, gtids, processes, jobs,
@@ -93,7 +93,7 @@ func wantFlat(s *report.Section, what string, curves ...curve) {
 		worst = max(worst, c.growth())
 	}
 	s.Targets = append(s.Targets, report.Target{
-		Want: what, Got: fmt.Sprintf("%.2f times the cost at the first", worst), Met: worst <= flat,
+		Want: what, Got: fmt.Sprintf("%.2f times as much", worst), Met: worst <= flat,
 	})
 }
 

@@ -7,11 +7,17 @@ import (
 
 const intro = `# The numbers
 
-What routing costs, and what it spares. ` + "`make bench`" + ` measures all of it, on real servers unless a section says
+What routing costs, and what it saves. ` + "`make bench`" + ` measures all of it, on real servers unless a section says
 otherwise, and writes this page, its charts, and the figures as ` + "`results.json`" + `. ` + "`make bench ARGS=routing`" + `
-measures one section alone. What is compared runs in turn, many times, and what stands here is
-the median: of a ratio that of each turn's, which need not be the ratio of the medians. Times are of one machine; the
-ratios are what carries over. [Hot spots](hot-spots.md) tells what profiles have led to.
+measures one section alone. [Hot spots](hot-spots.md) tells what profiles have led to.
+
+Things that are compared take turns, many times over, and each figure is a median. A ratio is the median of each round's
+ratio, which may differ a little from the ratio of the two medians that stand beside it. Times are of one machine; the
+ratios are what carries over.
+
+Some words: a *marker* is what a client carries from request to request, the *commit ID* of its last write. A replica has
+*reached* the marker when it has applied that commit; until then the marker is *pending*. The *scope* is the routing state of
+one request. The *guard* is the one question to the primary whether a session is still valid.
 `
 
 // markdown renders all sections as one page.

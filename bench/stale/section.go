@@ -16,14 +16,16 @@ func section(outcomes []outcome) report.Section {
 		Name:  "stale",
 		Title: "Stale own reads, and reads on the primary",
 		Question: "How often is somebody shown less than they have saved, and what part of all reads goes to the primary to avoid it? " +
-			"Sessions click every 200 ms on average; of their requests 1, 5 or 20 % save, and lead at once to the page that shows what was saved. " +
-			"Sessions of all strategies are on the same servers at the same time, for 20 s and twice the lag. " +
-			"Before each read of a session that has saved, the replica is asked whether it has that; where it has not, the read *needs* the primary. " +
-			"No strategy can do with fewer reads there, unless it shows old data or makes the client wait.",
+			"Each session clicks every 200 ms on average. 1, 5 or 20 % of the clicks save something, and the page that shows it is read at once, as after a redirect. " +
+			"Sessions of all strategies run on the same servers at the same time, for 20 s and twice the lag. " +
+			"Before a session that has saved reads, the replica itself is asked whether it has what was saved; if it has not, the read *needs* the primary. " +
+			"No strategy can do with fewer reads on the primary, unless it shows old data or makes the client wait.",
 		Targets: targets(outcomes),
 		Notes: []string{
-			fmt.Sprintf("The window is %v. It is too long for a replica that is hardly late, and too short for one that is later than that: the same number is wrong both ways.", window),
-			"“Needed” differs by strategy since their sessions save at different times; of those that read stale data it is what they would have needed.",
+			fmt.Sprintf("`window` reads the primary for %v after each save, `commit` until the replica has reached the save's commit ID. gorm's `dbresolver` sends each `SELECT` to the replica.", window),
+			fmt.Sprintf("A window of %v is too long for a replica that is hardly late, and too short for one that is later than that: no one number is right for both.", window),
+			"MySQL and MariaDB hold replicas back by whole seconds, and MySQL applies up to a second later than it is told.",
+			"“Needed” differs by strategy, since each has sessions of its own, which save at different times. For strategies that read stale data it is what they would have needed.",
 		},
 	}
 	for _, o := range outcomes {

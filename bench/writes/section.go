@@ -13,9 +13,9 @@ func section(outcomes []outcome) report.Section {
 	s := report.Section{
 		Name:  "writes",
 		Title: "What a write pays",
-		Question: "What does it cost to ask for the commit ID after each commit? A transaction of one `UPDATE` through `cluster.Write` is beside the same through `database/sql`, " +
-			"and on PostgreSQL beside a commit that waits until the replica has applied it, which is the other way to read one's own writes there. " +
-			"Every commit reaches the disk.",
+		Question: "What does it cost to ask for the commit ID after each commit? A transaction of one `UPDATE` through `cluster.Write` is compared to the same through `database/sql`, " +
+			"and on PostgreSQL to a commit that waits until the replica has applied it, which is another way to read one's own writes there. " +
+			"Every commit is synced to the disk.",
 	}
 	table := report.Table{Columns: []string{"Server", "Write", "Round trips", "One client", "Ratio", fmt.Sprintf("%d at once, each", together), "Ratio"}}
 	bars := chart.Bars{Title: "A write of one row, one client", Description: "Times beside the bare commit on the same server:"}
@@ -36,7 +36,7 @@ func section(outcomes []outcome) report.Section {
 		}
 		bars.Groups = append(bars.Groups, group)
 		if o.waitsForLate > 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("With a replica that applies %v late, each synchronous commit takes %v. One that does not answer stops all writes. The commit ID costs the same whatever replicas do.",
+			s.Notes = append(s.Notes, fmt.Sprintf("With a replica that applies %v late, each synchronous commit takes %v. While that replica does not answer, no write returns. The commit ID costs the same whatever replicas do.",
 				late, o.waitsForLate.Round(time.Millisecond)))
 		}
 	}
