@@ -52,9 +52,12 @@ type Config struct {
 	NoCommitIDs string
 	// WrapConnector, if not nil, is put around what connects each pool, for tracing
 	// or counting; address is the server's host and port. Its connections must
-	// implement what the driver's own do.
+	// implement what the driver's own do. They are made and used while a scope decides,
+	// with the same limit as Logger has.
 	WrapConnector func(role Role, address string, inner driver.Connector) driver.Connector
-	// Logger gets what a request cannot report by itself. slog.Default() if nil.
+	// Logger gets what a request cannot report by itself. slog.Default() if nil. It is
+	// called while a scope decides: of the scope in its context a handler may ask for
+	// nothing but Accesses.
 	Logger *slog.Logger
 }
 

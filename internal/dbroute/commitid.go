@@ -60,10 +60,14 @@ func (c *Cluster) mergeTwo(a, b CommitID) (CommitID, error) {
 // LastCommitID returns a commit ID that covers the last write of the scope in
 // ctx. If the scope has not written, or there is none, it asks the primary for
 // its present position, which covers everything committed so far. Inside a
-// transaction it is ErrInTransaction: the commit does not exist yet.
+// transaction it is ErrInTransaction: the commit does not exist yet. Where servers issue
+// no commit IDs it is ErrNoCommitID.
 func (c *Cluster) LastCommitID(ctx context.Context) (CommitID, error) {
 	if c.openTx(ctx) != nil {
 		return CommitID{}, fmt.Errorf("dbroute: last commit ID: %w", ErrInTransaction)
+	}
+	if c.cfg.NoCommitIDs != "" {
+		return CommitID{}, fmt.Errorf("dbroute: last commit ID: %w", ErrNoCommitID)
 	}
 	if s := c.scope(ctx); s != nil {
 		if m, wrote := s.writes(); wrote && !m.Unknown {

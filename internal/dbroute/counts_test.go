@@ -1,6 +1,8 @@
 package dbroute_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -155,5 +157,41 @@ func TestClustersKeepToThemselves(t *testing.T) {
 		only := e.on(e.PrimaryOnly("only"))
 		ctx, _ = only.NewScope(stacktest.Context(t))
 		only.want(ctx, "new", 1, dbroute.PrimaryOnly)
+	})
+}
+
+// Nor is what a transaction has shown that leaves no marker.
+func TestMonotonicReadsAfterATransaction(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		for name, transact := range map[string]func(*env, context.Context) error{
+			"a write that fails": func(e *env, ctx context.Context) error {
+				mine := errors.New("somebody else has saved")
+				err := e.Write(ctx, "w", func(ctx context.Context, _ *dbroute.Tx) error {
+					e.want(ctx, "by another", 1, dbroute.InTransaction)
+					return mine
+				})
+				if errors.Is(err, mine) {
+					return nil
+				}
+				return err
+			},
+			"a touch": func(e *env, ctx context.Context) error {
+				return e.Touch(ctx, "t", func(ctx context.Context, _ *dbroute.Tx) error {
+					e.want(ctx, "by another", 1, dbroute.InTransaction)
+					return nil
+				})
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				e := newEnv(t, engine)
+				e.watched(func(cfg *dbroute.Config) { cfg.Monotonic = true })
+				e.pause()
+				e.exec(`UPDATE notes SET text = 'by another' WHERE id = 1`)
+				ctx, scope := e.request(dbroute.Marker{})
+				stacktest.Must(t, transact(e, ctx))
+				next, _ := e.request(scope.Outcome().Marker)
+				e.want(next, "by another", 1, dbroute.CommitNotReached)
+			})
+		}
 	})
 }

@@ -89,11 +89,11 @@ database, for the user's other clients.
 
 	go cluster.Watch(ctx)
 
-[Cluster.Watch] polls the servers. A replica that is down, hangs, is no replica any
-longer, or is further behind than MaxReplicaLag is taken out, and its reads in
-flight run again on the primary. It is read again once it has reached where the
-primary was when it was found. Without the primary, what does not need it goes on;
-what does is [ErrPrimaryUnavailable].
+[Cluster.Watch] polls the servers. A replica that is down, hangs, or is no replica any
+longer is taken out, and its reads in flight run again on the primary. It is read again
+once it has reached where the primary was when it was found. One that is further behind
+than MaxReplicaLag is not read until it is nearer. Without the primary, what does not
+need it goes on; what does is [ErrPrimaryUnavailable].
 
 Without Watch a program reads its own writes only while no server crashes or changes its
 role. A standby of PostgreSQL that crashed comes back a little earlier than it was, after

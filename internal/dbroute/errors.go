@@ -22,7 +22,7 @@ var (
 	ErrContended = errors.New("contended")
 	// ErrInTransaction is a question that has no answer before the commit.
 	ErrInTransaction = errors.New("inside a transaction")
-	// ErrNoCommitID is a merge of nothing.
+	// ErrNoCommitID is a merge of nothing, or a commit ID of servers that issue none.
 	ErrNoCommitID = errors.New("no commit ID")
 	// ErrMalformed is a commit ID that no server of this engine has issued.
 	ErrMalformed = errors.New("malformed commit ID")

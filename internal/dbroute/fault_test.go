@@ -403,3 +403,60 @@ func TestOtherTimelineIsUnknown(t *testing.T) {
 	}
 	e.wantEventually(o.Marker, seen{"old", follower.ID(), dbroute.CommitReached})
 }
+
+// An older copy can be loaded into a replica of MySQL or MariaDB while it runs.
+func TestReplicaRebuiltInPlaceHasToCatchUp(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		var position, load string
+		switch engine {
+		case "mysql":
+			position, load = `@@GLOBAL.gtid_executed`, `RESET REPLICA; SET GLOBAL super_read_only = OFF; RESET BINARY LOGS AND GTIDS; SET GLOBAL gtid_purged = `
+		case "mariadb":
+			position, load = `@@GLOBAL.gtid_slave_pos`, `RESET MASTER; SET GLOBAL gtid_slave_pos = `
+		default:
+			t.Skip("PostgreSQL has to be stopped for that")
+		}
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, engine, servers)
+		e.watched()
+		u, err := url.Parse(servers.Replicas()[0].AdminURL(""))
+		stacktest.Must(t, err)
+		db, err := sql.Open("mysql", u.User.String()+"@tcp("+u.Host+")/"+databaseOf(t, e)+"?multiStatements=true")
+		stacktest.Must(t, err)
+		defer db.Close()
+		db.SetMaxOpenConns(1)
+		var before string
+		stacktest.Must(t, db.QueryRow(`SELECT `+position).Scan(&before))
+		m := e.markerOf("new")
+		e.wantEventually(m, seen{"new", 2, dbroute.CommitReached})
+		_, err = db.Exec(`STOP REPLICA; ` + load + `'` + before + `'; SET sql_log_bin = OFF; UPDATE notes SET text = 'old' WHERE id = 1`)
+		stacktest.Must(t, err)
+		e.wantState(1, dbroute.Joining)
+		ctx, _ := e.request(m)
+		e.want(ctx, "new", 1, dbroute.NoReplica)
+		_, err = db.Exec(`START REPLICA`)
+		stacktest.Must(t, err)
+		e.wantEventually(m, seen{"new", 2, dbroute.CommitReached})
+	})
+}
+
+// PostgreSQL that waits by itself has the commit at once, and cannot say so without its
+// source: it does not know on which timeline it is.
+func TestReplicaThatCannotSayWhatItHasIsNotAskedWithoutPause(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		servers := stacktest.Start(t, engine, 1)
+		e := newEnvOn(t, engine, servers)
+		e.Cluster = openCluster(t, e.config)
+		spy := e.Spy()
+		m := e.markerOf("new")
+		e.applied()
+		e.stopReplication(servers.Replicas()[0])
+		ctx, scope := e.NewScope(stacktest.Context(t))
+		scope.RouteAnywhere(dbroute.Marker{})
+		_, err := e.HasCommitID(ctx, m.Commit, 500*time.Millisecond)
+		stacktest.Must(t, err)
+		if n := spy.Waited.Load(); n > 20 {
+			t.Errorf("in half a second it is told to wait %d times", n)
+		}
+	})
+}

@@ -197,6 +197,7 @@ func (c *Cluster) pollPrimary(ctx context.Context) sample {
 func (c *Cluster) pollReplica(ctx context.Context, r *server, primary sample) {
 	pollCtx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
 	defer cancel()
+	known := r.knownSoFar()
 	applied, who, err := c.askApplied(pollCtx, r)
 	if ctx.Err() != nil {
 		return // the end of Watch is no failure
@@ -206,6 +207,7 @@ func (c *Cluster) pollReplica(ctx context.Context, r *server, primary sample) {
 		return
 	}
 	if !applied.IsZero() {
+		r.forgetIfBefore(c.engine, applied, known)
 		r.remember(c.engine, who.instance, applied)
 	}
 	r.mu.Lock()

@@ -15,6 +15,12 @@ func (m Marker) IsZero() bool {
 	return m.Commit.IsZero() && m.Written.IsZero() && !m.Unknown
 }
 
+// isUnknown reports whether m covers a write of which there is no commit ID, though
+// there are such: it may be from before there were.
+func (c *Cluster) isUnknown(m Marker) bool {
+	return m.Unknown || c.cfg.NoCommitIDs == "" && m.Commit.IsZero() && !m.Written.IsZero()
+}
+
 // MergeMarkers returns one marker that covers all of ms. Commits that cannot be
 // merged, since a failover came between, make it unknown.
 func (c *Cluster) MergeMarkers(ms ...Marker) Marker {
@@ -23,7 +29,7 @@ func (c *Cluster) MergeMarkers(ms ...Marker) Marker {
 	for _, m := range ms {
 		commit, err := c.mergeTwo(merged.Commit, m.Commit)
 		merged.Commit = commit
-		merged.Unknown = merged.Unknown || m.Unknown || err != nil
+		merged.Unknown = merged.Unknown || c.isUnknown(m) || err != nil
 		if m.Written.After(merged.Written) {
 			merged.Written = m.Written
 		}

@@ -137,6 +137,7 @@ func (c *Cluster) hasOlder(s *server) bool {
 
 func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) error {
 	start := time.Now()
+	open.read = true
 	err := fn(open.tx.Querier())
 	c.record(open.scope, Access{
 		Name: name, ServerID: c.primary.id(open.who), Role: Primary,

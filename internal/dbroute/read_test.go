@@ -315,3 +315,34 @@ func TestMarkerIsNeededUntilEveryReplicaHasReachedIt(t *testing.T) {
 		}
 	})
 }
+
+type asksScope struct {
+	slog.Handler
+	cluster **dbroute.Cluster
+}
+
+func (h asksScope) Handle(ctx context.Context, r slog.Record) error {
+	if scope := (*h.cluster).Scope(ctx); scope != nil {
+		r.AddAttrs(slog.Int("accesses", len(scope.Accesses())))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h asksScope) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return asksScope{h.Handler.WithAttrs(attrs), h.cluster}
+}
+
+func TestLogHandlerMayAskForTheAccesses(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		var out bytes.Buffer
+		cfg := e.config
+		cfg.Logger = slog.New(asksScope{slog.NewTextHandler(&out, nil), &e.Cluster})
+		e.Cluster = openCluster(t, cfg)
+		ctx, _ := e.NewScope(stacktest.Context(t)) // which no strategy has routed
+		e.want(ctx, "old", 1, dbroute.Undecided)
+		if got := out.String(); !strings.Contains(got, "accesses=0") {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}

@@ -27,7 +27,7 @@ const (
 	CheckFailed        Reason = "check failed"          // the replica did not say in time whether it has
 	UnknownMarker      Reason = "unknown marker"        // the client wrote something, but not known what
 	WithinWindow       Reason = "within window"         // the client wrote less than the window ago
-	AfterWrite         Reason = "after write"           // this scope has written
+	AfterWrite         Reason = "after write"           // this scope has written, or tried to
 	InTransaction      Reason = "in transaction"        // the read is part of an open transaction
 	PrimaryAskedFor    Reason = "primary asked for"     // UsePrimary, or a scope that was pinned
 	Undecided          Reason = "undecided"             // no strategy has run in this scope yet

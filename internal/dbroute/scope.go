@@ -19,7 +19,7 @@ type Scope struct {
 
 	mu            sync.Mutex
 	replica       Reason // why a replica may be read; empty until a strategy has run
-	prefer        uint64 // the client's own replica, modulo their number
+	prefer        uint32 // the client's own replica, if it has one, by its place
 	hasPreference bool
 	counted       bool   // the decision is in the cluster's counts
 	healed        bool   // carried was unknown and is known now
@@ -30,8 +30,10 @@ type Scope struct {
 	seen          Marker // covers what was read, if Monotonic
 	written       Marker // this scope's own writes
 	onWrite       func(context.Context, *Tx) error
-	accesses      []Access
-	buf           [3]Access // spares a page of a few reads an allocation
+
+	recording sync.Mutex // not mu: a log handler may want the accesses while the scope decides
+	accesses  []Access
+	buf       [3]Access // spares a page of a few reads an allocation
 }
 
 // Access is one read or write that a scope made.
@@ -102,8 +104,8 @@ func usesPrimary(ctx context.Context) bool { return ctx.Value(usePrimaryKey{}) !
 // Accesses returns what the scope has read and written so far, in order of
 // completion.
 func (s *Scope) Accesses() []Access {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.recording.Lock()
+	defer s.recording.Unlock()
 	return append([]Access(nil), s.accesses...)
 }
 
@@ -112,8 +114,8 @@ func (c *Cluster) record(s *Scope, a Access) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.recording.Lock()
+	defer s.recording.Unlock()
 	if len(s.accesses) < maxAccesses {
 		s.accesses = append(s.accesses, a)
 	}

@@ -180,6 +180,27 @@ func (s *server) remember(e engine, instance string, id CommitID) {
 	s.known = progressTo(e, id)
 }
 
+func (s *server) knownSoFar() CommitID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known.id
+}
+
+// forgetIfBefore takes the server out if it is before what it had reached, since an older
+// copy was loaded into it without a restart.
+func (s *server) forgetIfBefore(e engine, applied, reached CommitID) {
+	if reached.IsZero() || e.covers(applied, reached) {
+		return
+	}
+	if _, err := e.merge(applied, reached); err != nil {
+		return // after a failover it is on another timeline
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = progress{}
+	s.health.replaced(time.Now())
+}
+
 // roundRobin spreads the scopes that prefer no replica.
 type roundRobin struct{ n atomic.Uint64 }
 

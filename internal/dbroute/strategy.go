@@ -8,9 +8,9 @@ import (
 )
 
 // RouteByCommit sends the scope's reads to a replica that has reached the
-// client's last commit, else to the primary. If m is unknown the reads go to
-// the primary, and RouteByCommit asks it for its present position, which covers
-// whatever the client wrote and replaces m.
+// client's last commit, else to the primary. If m is unknown, or tells of a write and of
+// no commit ID, the reads go to the primary, and RouteByCommit asks it for its present
+// position, which covers whatever the client wrote and replaces m.
 func (s *Scope) RouteByCommit(ctx context.Context, m Marker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -18,7 +18,7 @@ func (s *Scope) RouteByCommit(ctx context.Context, m Marker) {
 	switch noIDs := s.cluster.cfg.NoCommitIDs != ""; {
 	case noIDs && !m.IsZero():
 		s.pinned = UnknownMarker
-	case m.Unknown && !noIDs:
+	case s.cluster.isUnknown(m):
 		s.heal(ctx)
 	}
 }
@@ -80,7 +80,9 @@ func (s *Scope) RouteAnywhere(m Marker) {
 func (s *Scope) Prefer(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.prefer, s.hasPreference = n, true
+	if all := uint64(len(s.cluster.replicas)); all > 0 {
+		s.prefer, s.hasPreference = uint32(n%all), true
+	}
 }
 
 // Pin sends all further reads of the scope to the primary. What the client
@@ -232,7 +234,7 @@ func (c *Cluster) orPrimary(to target, usable bool) target {
 // that is, or nil. The caller holds s.mu.
 func (s *Scope) ownReplica() *server {
 	replicas := s.cluster.replicas
-	first := s.prefer
+	first := uint64(s.prefer)
 	if !s.hasPreference {
 		first = s.cluster.spread.next()
 	}

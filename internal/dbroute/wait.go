@@ -92,10 +92,13 @@ func (c *Cluster) serveWaiters(s *server) {
 		if fresh {
 			pause = firstPoll
 		}
+		asked := time.Now()
 		applied, waited, err := c.awaitAny(s, first)
-		s.waiters.tell(c.engine, applied, err)
+		told := s.waiters.tell(c.engine, applied, err)
 		if !waited {
 			time.Sleep(pause)
+		} else if !told { // it may have had id at once, and be unable to say so
+			time.Sleep(pause - time.Since(asked))
 		}
 	}
 }
@@ -155,8 +158,8 @@ func (l *waiters) first() (_ CommitID, fresh bool) {
 	return l.list[0].id, fresh
 }
 
-// tell lets those go whose commit has been applied; with an error, all.
-func (l *waiters) tell(e engine, applied CommitID, err error) {
+// tell lets those go whose commit has been applied, if there are any; with an error, all.
+func (l *waiters) tell(e engine, applied CommitID, err error) (told bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	reached := progressTo(e, applied)
@@ -164,7 +167,8 @@ func (l *waiters) tell(e engine, applied CommitID, err error) {
 		if w.id.IsZero() || err == nil && !reached.covers(w.id) {
 			continue
 		}
-		w.id, w.err = CommitID{}, err
+		w.id, w.err, told = CommitID{}, err, true
 		close(w.told)
 	}
+	return told
 }

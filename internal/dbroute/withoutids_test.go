@@ -75,5 +75,18 @@ func TestWithoutCommitIDsTheWindowWorks(t *testing.T) {
 		}
 		ctx, _ = e.request(dbroute.Marker{})
 		e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+		if _, err := e.LastCommitID(ctx); !errors.Is(err, dbroute.ErrNoCommitID) {
+			t.Errorf("the last commit ID: %v", err)
+		}
+
+		// Nor by the time that there are some, since the servers have been prepared.
+		prepared := e.on(openCluster(t, e.config))
+		ctx, scope = prepared.request(marker)
+		prepared.want(ctx, "new", 1, dbroute.UnknownMarker)
+		if healed := scope.Outcome().Marker; healed.Unknown || healed.Commit.IsZero() {
+			t.Errorf("the marker is healed to be %+v", healed)
+		}
+		ctx, _ = prepared.request(prepared.MergeMarkers(prepared.markerOf("new"), marker))
+		prepared.want(ctx, "new", 1, dbroute.UnknownMarker)
 	})
 }

@@ -62,6 +62,7 @@ type openTx struct {
 	who   identity
 	scope *Scope
 	touch bool
+	read  bool  // something was read by Read
 	err   error // of a nested Write, which rolls the whole back
 }
 
@@ -80,7 +81,8 @@ func (c *Cluster) openTx(ctx context.Context) *openTx {
 
 // Write runs fn in a transaction on the primary, commits it, and captures the
 // commit ID. The rest of the scope in ctx then reads the primary, and the
-// scope's marker covers the commit. An error or a panic of fn rolls back. A
+// scope's marker covers the commit. An error or a panic of fn rolls back. After an
+// error too the rest of the scope reads the primary, whose state fn was judged by. A
 // Write with the context that another Write gave to its fn joins that
 // transaction; if it fails, the whole is rolled back.
 //
@@ -168,6 +170,10 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 	if open.touch {
 		access.Reason = Touched
 	}
+	undone := err != nil && open.tx != nil && !errors.Is(err, ErrPrimaryUnavailable) && !errors.Is(err, ErrCommitUnknown)
+	if c.cfg.Monotonic && s != nil && (undone && ctx.Err() == nil || err == nil && open.touch && open.read) {
+		s.saw(ctx, c.primary, conn) // what a Write that succeeds has seen its own commit covers
+	}
 	switch {
 	case err == nil:
 		m := Marker{Unknown: true}
@@ -179,6 +185,8 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 		c.afterCommit(ctx, open.tx, m)
 	case errors.Is(err, ErrCommitUnknown) && !open.touch:
 		s.wrote(Marker{Written: writtenAt(time.Now()), Unknown: true})
+	case undone && !open.touch && s != nil:
+		s.leaveReplica(AfterWrite)
 	}
 	access.Failed = err != nil
 	return err

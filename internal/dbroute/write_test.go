@@ -96,7 +96,11 @@ func TestWriteThatFailsLeavesNothing(t *testing.T) {
 					t.Errorf("outcome is %+v", o)
 				}
 				e.want(dbroute.UsePrimary(ctx), "old", 1, dbroute.PrimaryAskedFor)
-				e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+				if name == "panic" {
+					e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+				} else {
+					e.want(ctx, "old", 1, dbroute.AfterWrite)
+				}
 			})
 		}
 	})
@@ -376,5 +380,32 @@ func TestOnWriteThatFailsInsideATouchRollsBack(t *testing.T) {
 			t.Error("a hook that panicked is no error")
 		}
 		e.want(dbroute.UsePrimary(ctx), "old", 1, dbroute.PrimaryAskedFor)
+	})
+}
+
+// A second click is told that there is such a row already, and looks for it.
+func TestWriteThatFailsIsFollowedByReadsOfThePrimary(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.pause()
+		insert := func(ctx context.Context) error {
+			return e.Write(ctx, "notes.Create", func(ctx context.Context, tx *dbroute.Tx) error {
+				_, err := tx.ExecContext(ctx, `INSERT INTO notes (id, text) VALUES (77, 'mine')`)
+				return err
+			})
+		}
+		first, _ := e.request(dbroute.Marker{})
+		second, scope := e.request(dbroute.Marker{})
+		stacktest.Must(t, insert(first))
+		if err := insert(second); !dbroute.IsDuplicateKey(err) {
+			t.Fatalf("the second click: %v", err)
+		}
+		var text string
+		stacktest.Must(t, e.Read(second, "notes.ByID", func(q dbroute.Querier) error {
+			return q.QueryRowContext(second, `SELECT text FROM notes WHERE id = ?`, 77).Scan(&text)
+		}))
+		if last := scope.Accesses()[1]; text != "mine" || last.ServerID != 1 || last.Reason != dbroute.AfterWrite {
+			t.Errorf("it then reads %q: %+v", text, last)
+		}
 	})
 }

@@ -152,7 +152,7 @@ func (o *outbox) deliverLeftOver(ctx context.Context) (full bool, err error) {
 		return false, err
 	}
 	// What is committed by now is covered by the primary's position from now on.
-	position, err := o.db.LastCommitID(ctx)
+	position, err := lastCommitID(ctx, o.db)
 	if err != nil {
 		return false, err
 	}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,9 +106,18 @@ func (q *Queue) commitOf(ctx context.Context, job *rivertype.JobRow) (dbroute.Co
 			return id, nil
 		}
 	}
-	id, err := q.cfg.Cluster.LastCommitID(ctx)
+	id, err := lastCommitID(ctx, q.cfg.Cluster)
 	if err != nil || id.IsZero() {
 		return id, err
 	}
 	return id, river.MetadataSet(ctx, commitKey, id.String())
+}
+
+// lastCommitID is zero where servers issue no commit IDs.
+func lastCommitID(ctx context.Context, cluster *dbroute.Cluster) (dbroute.CommitID, error) {
+	id, err := cluster.LastCommitID(ctx)
+	if errors.Is(err, dbroute.ErrNoCommitID) {
+		return dbroute.CommitID{}, nil
+	}
+	return id, err
 }
