@@ -18,6 +18,7 @@ type dialect struct {
 	trigger    []string // make an INSERT into requests change note 1
 	sneak      []string // queries that write
 	refusals   []string // by the database, of those
+	mistakes   []string // queries that cannot be run
 	other      other    // empty if there is one history only
 }
 
@@ -49,6 +50,7 @@ func dialectOf(engine string) dialect {
 				`SELECT nextval('notes_id_seq')`,
 			},
 			refusals: []string{"read-only transaction", "during recovery"},
+			mistakes: []string{`SELECT 1 FROM nosuch.t`},
 		}
 	}
 	d := dialect{
@@ -66,6 +68,7 @@ func dialectOf(engine string) dialect {
 			`SELECT id FROM notes WHERE id = 1 FOR UPDATE`,
 		},
 		refusals: []string{"READ ONLY transaction", "--read-only option", "--super-read-only option"},
+		mistakes: []string{`SELECT 1 FROM nosuch.t`, `SHOW TABLES FROM nosuch`},
 		other: other{
 			begin: `SET gtid_next = '3e11fa47-71ca-11e1-9e33-c80aa9429562:1'`,
 			end:   `SET gtid_next = 'AUTOMATIC'`,

@@ -158,30 +158,19 @@ func (mysqlFamily) fault(err error) fault {
 	return faultNone
 }
 
-// endsConnection are the errors with which a server refuses a connection or
-// ends one, perhaps after it has done what it was asked.
+// endsConnection are the errors with which a server ends a connection, perhaps after it
+// has done what it was asked. Those with which it refuses one are none of them, since
+// some also refuse a statement, as 1044 and 1049 do.
 var endsConnection = map[uint16]bool{
-	1040: true, // too many connections
-	1042: true, // cannot resolve the client's address
-	1043: true, // bad handshake
-	1044: true, // no access to the database
-	1045: true, // access denied
-	1049: true, // unknown database
 	1053: true, // shutdown in progress
 	1079: true, // normal shutdown
-	1129: true, // host blocked after many errors
-	1130: true, // host not allowed
 	1158: true, // 1158 to 1161: network packets
 	1159: true,
 	1160: true,
 	1161: true,
-	1203: true, // too many connections of the user
-	1226: true, // resource limit of the user
+	1226: true, // resource limit of the user, to whom nothing else is answered
 	1927: true, // MariaDB: connection was killed
-	3118: true, // account locked
-	3159: true, // TLS required
 	4031: true, // closed for inactivity
-	4151: true, // MariaDB: account locked
 }
 
 func (mysqlFamily) full(err error) bool {
