@@ -26,10 +26,6 @@ func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVari
 	if err != nil {
 		return nil, errors.New("parse URL") // the error of net/url repeats the password
 	}
-	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("parse URL: %w", err)
-	}
 	port := u.Port()
 	if port == "" {
 		port = "3306"
@@ -37,7 +33,11 @@ func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVari
 	if n, err := strconv.Atoi(port); err != nil || n > 65535 {
 		return nil, fmt.Errorf("parse URL: invalid port %q", port)
 	}
-	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(u.Hostname(), port)
+	// Of the address, the driver makes the name that a TLS certificate has to bear.
+	cfg, err := mysql.ParseDSN("tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/?" + u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("parse URL: %w", err)
+	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
 	cfg.DBName = strings.TrimPrefix(u.Path, "/")
