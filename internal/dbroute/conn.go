@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// connectTimeout bounds one attempt to connect if the URL sets no bound.
+// connectTimeout bounds one attempt to connect, from dialing to knowing which server
+// it is, if the URL sets no bound.
 const connectTimeout = 2 * time.Second
 
 // lockTimeout bounds how long a statement waits for a lock if the URL sets no bound.
@@ -88,8 +89,9 @@ func (s *sockets) closeBefore(t time.Time) {
 // query, and costs no query.
 type connector struct {
 	driver.Connector
-	engine engine
-	server *server
+	timeout time.Duration
+	engine  engine
+	server  *server
 }
 
 // driverConn is what database/sql may use of a driver's connection; wrapping
@@ -111,7 +113,11 @@ type conn struct {
 	identity identity
 }
 
+// Connect has a bound of its own: whoever asks may have none, nor has database/sql, which
+// opens one connection after the other for those who wait.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	begun := time.Now()
 	raw, err := c.Connector.Connect(ctx)
 	if err != nil {

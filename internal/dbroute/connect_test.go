@@ -3,6 +3,7 @@ package dbroute_test
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -38,6 +39,58 @@ func TestServerThatCannotBeDialedIsGone(t *testing.T) {
 			t.Errorf("write of who does not wait that long: %v", err)
 		}
 	})
+}
+
+// A server that hangs still takes connections, and says nothing on them from some point
+// on. Who has no deadline waits for that no longer than an attempt to connect may take.
+func TestServerThatFallsSilentWhileConnecting(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		nothing := func(dbroute.Querier) error { return nil }
+		for n := 1; ; n++ {
+			e.Cluster = openCluster(t, e.config)
+			mend, err := e.BreakReplica(e.config.Replicas[0]+e.dialing, n, true)
+			stacktest.Must(t, err)
+			ctx, scope := e.NewScope(context.Background())
+			scope.RouteAnywhere(dbroute.Marker{})
+			e.mustSoon(func() error { return e.Read(ctx, "nothing", nothing) })
+			mend()
+			server := scope.Accesses()[0].ServerID
+			if n > 1 && server == 2 {
+				break // it takes fewer writes to connect
+			}
+			if server != 1 {
+				t.Fatalf("silent at write %d: read on server %d", n, server)
+			}
+		}
+
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		stacktest.Must(t, err)
+		defer silent.Close()
+		cfg := e.config
+		cfg.Primary = (&cutter{listener: silent}).url(t, cfg.Primary+e.dialing)
+		e.Cluster = openCluster(t, cfg)
+		e.mustSoon(func() error {
+			err := e.Read(context.Background(), "nothing", nothing)
+			if !errors.Is(err, dbroute.ErrPrimaryUnavailable) {
+				t.Errorf("got %v", err)
+			}
+			return nil
+		})
+	})
+}
+
+// mustSoon fails the test if f fails or hangs.
+func (e *env) mustSoon(f func() error) {
+	e.tb.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		stacktest.Must(e.tb, err)
+	case <-time.After(patience):
+		e.tb.Fatal("it hangs")
+	}
 }
 
 // Who asks for the primary's position and cannot wait has not found the primary gone.

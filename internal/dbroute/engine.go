@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"net/url"
+	"time"
 )
 
 // engine is what differs between database products. Everything that knows a
@@ -13,10 +14,10 @@ import (
 type engine interface {
 	name() Engine
 
-	// connector prepares connections to one server, made with dial. With readOnly
-	// the database itself refuses to write on them: a handle without Exec would
-	// not stop INSERT … RETURNING.
-	connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error)
+	// connector prepares connections to one server, made with dial, and tells how long
+	// an attempt at one may take. With readOnly the database itself refuses to write on
+	// them: a handle without Exec would not stop INSERT … RETURNING.
+	connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, time.Duration, error)
 
 	// identify asks a new connection which server it reached. It fails if that
 	// server cannot serve in role.

@@ -50,13 +50,13 @@ func (s *Spy) wait(ctx context.Context, conn *sql.Conn, id CommitID, seconds flo
 }
 
 // BreakReplica makes each new connection of the first replica's reads break at its
-// nth write, until mend.
-func (c *Cluster) BreakReplica(url string, n int) (mend func(), err error) {
+// nth write, or get no answer from there on if it is mute, until mend.
+func (c *Cluster) BreakReplica(url string, n int, mute bool) (mend func(), err error) {
 	s := c.replicas[0]
 	var mended atomic.Bool
-	inner, err := c.engine.connector(url, true, func(ctx context.Context, network, address string) (net.Conn, error) {
+	inner, timeout, err := c.engine.connector(url, true, func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := s.sockets.dial(ctx, network, address)
-		return &breaking{conn, n, &mended}, err
+		return &breaking{conn, n, mute, &mended}, err
 	})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (c *Cluster) BreakReplica(url string, n int) (mend func(), err error) {
 	if err := s.reads.Close(); err != nil {
 		return nil, err
 	}
-	s.reads = sql.OpenDB(&connector{Connector: inner, engine: c.engine, server: s})
+	s.reads = sql.OpenDB(&connector{Connector: inner, timeout: timeout, engine: c.engine, server: s})
 	return func() { mended.Store(true) }, nil
 }
 
@@ -79,7 +79,7 @@ func (c *Cluster) BlackHole(role Role, url string) error {
 		if *pool == nil {
 			continue
 		}
-		inner, err := c.engine.connector(url, readOnly, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		inner, timeout, err := c.engine.connector(url, readOnly, func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -89,7 +89,7 @@ func (c *Cluster) BlackHole(role Role, url string) error {
 		if err := (*pool).Close(); err != nil {
 			return err
 		}
-		*pool = sql.OpenDB(&connector{Connector: inner, engine: c.engine, server: s})
+		*pool = sql.OpenDB(&connector{Connector: inner, timeout: timeout, engine: c.engine, server: s})
 	}
 	return nil
 }
@@ -97,14 +97,19 @@ func (c *Cluster) BlackHole(role Role, url string) error {
 type breaking struct {
 	net.Conn
 	left   int
+	mute   bool
 	mended *atomic.Bool
 }
 
 func (b *breaking) Write(p []byte) (int, error) {
-	if b.left--; b.left <= 0 && !b.mended.Load() {
-		return 0, net.ErrClosed
+	b.left--
+	switch {
+	case b.left > 0 || b.mended.Load():
+		return b.Conn.Write(p)
+	case b.mute:
+		return len(p), nil
 	}
-	return b.Conn.Write(p)
+	return 0, net.ErrClosed
 }
 
 // GTIDSet returns the one text of a set, or "" if it is none.

@@ -78,7 +78,7 @@ func TestReplicaGoneInMidConnect(t *testing.T) {
 		e := newEnv(t, engine)
 		for n := 1; ; n++ {
 			e.Cluster = openCluster(t, e.config)
-			mend, err := e.BreakReplica(e.config.Replicas[0], n)
+			mend, err := e.BreakReplica(e.config.Replicas[0], n, false)
 			stacktest.Must(t, err)
 			ctx, _ := e.request(dbroute.Marker{})
 			got := e.see(ctx)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"time"
 )
 
 // mariadbEngine is MariaDB 10.11 and later. Its commit ID is a GTID position:
@@ -18,7 +19,7 @@ func newMariaDB() mariadbEngine {
 	return mariadbEngine{gtidIDs: gtidIDs[gtidPosition]{MariaDB, parseGTIDPosition}}
 }
 
-func (mariadbEngine) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error) {
+func (mariadbEngine) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, time.Duration, error) {
 	return newMySQLConnector(rawURL, readOnly, dial, "tx_read_only", "tx_isolation")
 }
 

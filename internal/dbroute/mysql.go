@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 )
 
 // mysqlEngine is MySQL 8.4 and later. Its commit ID is a set of GTIDs:
@@ -19,7 +20,7 @@ type mysqlEngine struct {
 
 func newMySQL() mysqlEngine { return mysqlEngine{gtidIDs: gtidIDs[gtidSet]{MySQL, parseGTIDSet}} }
 
-func (mysqlEngine) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error) {
+func (mysqlEngine) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, time.Duration, error) {
 	return newMySQLConnector(rawURL, readOnly, dial, "transaction_read_only", "transaction_isolation")
 }
 

@@ -1,6 +1,7 @@
 package dbroute
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -21,29 +23,26 @@ type mysqlFamily struct{}
 
 // newMySQLConnector reads mysql://user:password@host:port/database?option=value;
 // the options are those of go-sql-driver/mysql and system variables.
-func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVariable, isolationVariable string) (driver.Connector, error) {
+func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVariable, isolationVariable string) (driver.Connector, time.Duration, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, errors.New("parse URL") // the error of net/url repeats the password
+		return nil, 0, errors.New("parse URL") // the error of net/url repeats the password
 	}
 	port := u.Port()
 	if port == "" {
 		port = "3306"
 	}
 	if n, err := strconv.Atoi(port); err != nil || n > 65535 {
-		return nil, fmt.Errorf("parse URL: invalid port %q", port)
+		return nil, 0, fmt.Errorf("parse URL: invalid port %q", port)
 	}
 	// Of the address, the driver makes the name that a TLS certificate has to bear.
 	cfg, err := mysql.ParseDSN("tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/?" + u.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("parse URL: %w", err)
+		return nil, 0, fmt.Errorf("parse URL: %w", err)
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
 	cfg.DBName = strings.TrimPrefix(u.Path, "/")
-	if cfg.Timeout == 0 {
-		cfg.Timeout = connectTimeout
-	}
 	cfg.DialFunc = dial
 	cfg.Logger = &mysql.NopLogger{} // what it would log is in the errors
 	cfg.ParseTime = true
@@ -62,9 +61,9 @@ func newMySQLConnector(rawURL string, readOnly bool, dial dialFunc, readOnlyVari
 	}
 	inner, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return mysqlConnector{inner}, nil
+	return mysqlConnector{inner}, cmp.Or(cfg.Timeout, connectTimeout), nil
 }
 
 // set gives a variable a value unless the URL does.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,13 +24,10 @@ type postgres struct{}
 
 func (postgres) name() Engine { return PostgreSQL }
 
-func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, error) {
+func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.Connector, time.Duration, error) {
 	cfg, err := pgx.ParseConfig(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("parse URL: %w", err) // pgx leaves the password out
-	}
-	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = connectTimeout
+		return nil, 0, fmt.Errorf("parse URL: %w", err) // pgx leaves the password out
 	}
 	cfg.DialFunc = pgconn.DialFunc(dial)
 	// The server heeds a parameter more than the same among the options, "-c lock_timeout=2s".
@@ -39,7 +37,7 @@ func (postgres) connector(rawURL string, readOnly bool, dial dialFunc) (driver.C
 	if readOnly {
 		cfg.RuntimeParams["default_transaction_read_only"] = "on"
 	}
-	return stdlib.GetConnector(*cfg), nil
+	return stdlib.GetConnector(*cfg), cmp.Or(cfg.ConnectTimeout, connectTimeout), nil
 }
 
 // identify tells instances apart by the start of the checkpointer too: when a

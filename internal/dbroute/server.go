@@ -53,14 +53,14 @@ func (c *Cluster) openServer(rawURL string, role Role, order int) (*server, erro
 }
 
 func (c *Cluster) openPool(s *server, rawURL string, readOnly bool, size int) (*sql.DB, error) {
-	inner, err := c.engine.connector(rawURL, readOnly, s.sockets.dial)
+	inner, timeout, err := c.engine.connector(rawURL, readOnly, s.sockets.dial)
 	if err != nil {
 		return nil, err
 	}
 	if wrap := c.cfg.WrapConnector; wrap != nil {
 		inner = wrap(s.role, s.address, inner)
 	}
-	db := sql.OpenDB(&connector{Connector: inner, engine: c.engine, server: s})
+	db := sql.OpenDB(&connector{Connector: inner, timeout: timeout, engine: c.engine, server: s})
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	return db, nil

@@ -35,7 +35,7 @@ func TestCertificateIsForTheHostOfTheURL(t *testing.T) {
 					go func() { secured <- startTLS(server, certificate) }()
 					return client, nil
 				}
-				connector, err := e.connector("mysql://app@"+host+"/blog?tls="+trusting, false, dial)
+				connector, _, err := e.connector("mysql://app@"+host+"/blog?tls="+trusting, false, dial)
 				if err != nil {
 					t.Fatal(err)
 				}
