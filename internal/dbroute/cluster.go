@@ -30,8 +30,8 @@ type Config struct {
 	// CheckTimeout bounds the question whether a replica has reached a commit,
 	// connecting included. Past it the read goes to the primary. 250 ms if zero.
 	CheckTimeout time.Duration
-	// CommitTimeout bounds COMMIT and, separately, the capture of its commit
-	// ID. Neither ends early when the client goes away. 5 s if zero.
+	// CommitTimeout bounds COMMIT, or ROLLBACK, and, separately, the capture of a commit
+	// ID. Neither COMMIT nor the capture ends early when the client goes away. 5 s if zero.
 	CommitTimeout time.Duration
 	// HealthInterval is how often Watch looks at each server, 500 ms if zero;
 	// HealthTimeout is when one that does not answer counts as down, 1 s if zero.

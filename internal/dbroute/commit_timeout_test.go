@@ -21,13 +21,7 @@ func TestCommitThatIsNotAnsweredInTime(t *testing.T) {
 		cfg.Primary = proxy.url(t, cfg.Primary)
 		cfg.CommitTimeout = 300 * time.Millisecond
 		e.Cluster = openCluster(t, cfg)
-		backend := func() (id int) {
-			stacktest.Must(t, e.Touch(stacktest.Context(t), "backend", func(ctx context.Context, tx *dbroute.Tx) error {
-				return tx.QueryRowContext(ctx, `SELECT `+e.connection).Scan(&id)
-			}))
-			return id
-		}
-		before := backend()
+		before := e.backend()
 		resume := e.pause()
 
 		proxy.armed.Store(true)
@@ -49,7 +43,7 @@ func TestCommitThatIsNotAnsweredInTime(t *testing.T) {
 			proxy.listener.Close()
 			t.Fatal("COMMIT is waited for for ever")
 		}
-		if backend() == before {
+		if e.backend() == before {
 			t.Error("the connection is used again")
 		}
 		e.want(ctx, "new", 1, dbroute.AfterWrite)
@@ -78,4 +72,60 @@ func TestCommitThatIsTooLateToBeSent(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// Nobody waits for ever for a ROLLBACK, and who has a deadline waits no longer than that.
+func TestRollbackThatIsNotAnsweredInTime(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		proxy := newStallable(t, e.stack.Primary().Addr())
+		cfg := e.config
+		cfg.Primary = (&cutter{listener: proxy.Listener}).url(t, cfg.Primary)
+		direct := e.on(e.Cluster)
+		mine := errors.New("not to my taste")
+		refuse := func(ctx context.Context) error {
+			return e.Write(ctx, "w", func(ctx context.Context, tx *dbroute.Tx) error {
+				_, err := tx.ExecContext(ctx, `UPDATE notes SET text = 'new' WHERE id = 1`)
+				stacktest.Must(t, err)
+				proxy.gate.Lock()
+				return mine
+			})
+		}
+		for name, c := range map[string]struct{ commit, deadline time.Duration }{
+			"no deadline":  {300 * time.Millisecond, time.Hour},
+			"own deadline": {time.Hour, time.Second},
+		} {
+			t.Run(name, func(t *testing.T) {
+				cfg.CommitTimeout = c.commit
+				e.Cluster = openCluster(t, cfg)
+				before := e.backend()
+				ctx, cancel := context.WithTimeout(context.Background(), c.deadline)
+				defer cancel()
+				outcome := make(chan error, 1)
+				go func() { outcome <- refuse(ctx) }()
+				select {
+				case err := <-outcome:
+					if !errors.Is(err, mine) {
+						t.Errorf("got %v", err)
+					}
+				case <-time.After(patience):
+					t.Error("ROLLBACK is waited for for ever")
+				}
+				proxy.gate.Unlock()
+				if e.backend() == before {
+					t.Error("the connection is used again")
+				}
+			})
+		}
+		direct.want(dbroute.UsePrimary(context.Background()), "old", 1, "")
+	})
+}
+
+// backend returns which connection a transaction gets.
+func (e *env) backend() (id int) {
+	e.tb.Helper()
+	stacktest.Must(e.tb, e.Touch(stacktest.Context(e.tb), "backend", func(ctx context.Context, tx *dbroute.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT `+e.connection).Scan(&id)
+	}))
+	return id
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // mysqlConnector makes connections whose transactions are safe to commit, which those of
-// the driver are not by themselves: it sends COMMIT without a bound, and goes on
-// after a deadlock.
+// the driver are not by themselves: it sends COMMIT and ROLLBACK without a bound, and
+// goes on after a deadlock.
 type mysqlConnector struct{ driver.Connector }
 
 func (c mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -44,18 +44,16 @@ type mysqlConn struct {
 // with innodb_rollback_on_timeout=ON; without, the rest would be committed. Of a
 // SELECT … FOR UPDATE that error comes with the rows, which nobody may look at.
 type mysqlTx struct {
-	driver.Tx
 	ctx   context.Context
 	conn  *mysqlConn
 	ended error // what has rolled it back
 }
 
 func (c *mysqlConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	inner, err := c.mysqlDriverConn.BeginTx(ctx, opts)
-	if err != nil {
+	if _, err := c.mysqlDriverConn.BeginTx(ctx, opts); err != nil {
 		return nil, err
 	}
-	c.tx = &mysqlTx{Tx: inner, ctx: ctx, conn: c}
+	c.tx = &mysqlTx{ctx: ctx, conn: c}
 	return c.tx, nil
 }
 
@@ -86,23 +84,24 @@ func (t *mysqlTx) note(err error) error {
 	return err
 }
 
-// Commit closes the connection if there is no answer in time: COMMIT may be under way,
-// or not have been sent.
 func (t *mysqlTx) Commit() error {
 	if t.ended != nil {
 		return errors.Join(t.ended, t.Rollback())
 	}
+	return t.end("COMMIT")
+}
+
+func (t *mysqlTx) Rollback() error { return t.end("ROLLBACK") }
+
+// end closes the connection if there is no answer in time: the statement may be under
+// way, or not have been sent.
+func (t *mysqlTx) end(statement string) error {
 	t.conn.tx = nil
-	_, err := t.conn.ExecContext(t.ctx, "COMMIT", nil)
+	_, err := t.conn.ExecContext(t.ctx, statement, nil)
 	if err != nil && t.ctx.Err() != nil {
 		t.conn.Close()
 	}
 	return err
-}
-
-func (t *mysqlTx) Rollback() error {
-	t.conn.tx = nil
-	return t.Tx.Rollback()
 }
 
 type mysqlRows struct {

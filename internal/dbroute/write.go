@@ -204,9 +204,13 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	if err != nil {
 		return c.explain(ctx, c.primary, fmt.Errorf("begin: %w", err))
 	}
+	end := func(commitOrRollback func() error) error {
+		defer time.AfterFunc(c.cfg.CommitTimeout, cancel).Stop()
+		return commitOrRollback()
+	}
 	// After a commit this does nothing; after an error of fn, or in a panic, it
 	// is what counts.
-	defer tx.Rollback()
+	defer end(tx.Rollback)
 	open.tx = &Tx{tx: tx, engine: c.engine, rebinder: &c.rebinder}
 	inTx := context.WithValue(context.WithValue(ctx, anyTxKey{}, true), txKey{c}, open)
 	if err := open.run(inTx, fn); err != nil {
@@ -215,9 +219,7 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	if !unfollow() {
 		return context.Cause(ctx)
 	}
-	timeout := time.AfterFunc(c.cfg.CommitTimeout, cancel)
-	defer timeout.Stop()
-	return c.commitError(ctx, tx.Commit())
+	return c.commitError(ctx, end(tx.Commit))
 }
 
 // commitError tells a COMMIT that the server refused from one that it did not
