@@ -167,7 +167,6 @@ var endsConnection = map[uint16]bool{
 	1159: true,
 	1160: true,
 	1161: true,
-	1226: true, // resource limit of the user, to whom nothing else is answered
 	1927: true, // MariaDB: connection was killed
 	4031: true, // closed for inactivity
 }

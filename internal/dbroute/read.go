@@ -72,15 +72,18 @@ func (c *Cluster) Read(ctx context.Context, name string, fn func(Querier) error)
 	}
 	s := c.scope(ctx)
 	to := c.target(ctx)
-	err := c.readOn(ctx, s, to, name, fn)
-	if err != nil && to.server.role == Replica && ctx.Err() == nil && c.fault(err) != faultNone {
+	failed, err := c.readOn(ctx, s, to, name, fn)
+	if failed != faultNone && to.server.role == Replica && ctx.Err() == nil {
 		c.log.WarnContext(ctx, "read runs again on the primary", "read", name, "server", to.server.name(), "error", err)
 		c.noteFault(ctx, to.server, err)
 		to = s.leaveReplica(ReplicaFailed)
-		err = c.readOn(ctx, s, to, name, fn)
+		failed, err = c.readOn(ctx, s, to, name, fn)
+	}
+	if failed != faultNone {
+		err = c.explain(ctx, to.server, err)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, c.explain(ctx, to.server, err))
+		return fmt.Errorf("read %s: %w", name, err)
 	}
 	return nil
 }
@@ -101,20 +104,24 @@ func (c *Cluster) explain(ctx context.Context, s *server, err error) error {
 	return err
 }
 
-func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, fn func(Querier) error) error {
+func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, fn func(Querier) error) (fault, error) {
 	start := time.Now()
 	conn, who, err := to.server.acquire(ctx)
 	if err != nil {
-		return err
+		return c.fault(err), err
 	}
 	defer conn.Close()
 	if to.instance != "" && to.instance != who.instance {
-		return errReplaced
+		return faultConnection, errReplaced
 	}
 	h := handle{conn: conn, rebinder: &c.rebinder}
 	defer h.closeRows()
-	if err = fn(Querier{&h}); err != nil && to.server.role == Replica && c.fault(err) != faultNone {
-		return err // it runs again, and that run is the one to show
+	failed := faultNone
+	if err = fn(Querier{&h}); err != nil {
+		failed = c.faultOf(ctx, &h, err)
+	}
+	if failed != faultNone && to.server.role == Replica {
+		return failed, err // it runs again, and that run is the one to show
 	}
 	c.record(s, Access{
 		Name: name, ServerID: to.server.id(who), Role: to.server.role,
@@ -124,7 +131,24 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 		h.closeRows()
 		s.saw(ctx, to.server, conn)
 	}
-	return err
+	return failed, err
+}
+
+// faultOf is whose failure an error is that fn has returned. One that looks like a lost
+// connection may be fn's own: the io.EOF of a decoder, another server that hangs. So a
+// connection that still answers is not lost.
+func (c *Cluster) faultOf(ctx context.Context, h *handle, err error) fault {
+	failed := c.fault(err)
+	if failed != faultConnection {
+		return failed
+	}
+	h.closeRows()
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.HealthTimeout)
+	defer cancel()
+	if h.conn.PingContext(ctx) == nil {
+		return faultNone
+	}
+	return failed
 }
 
 // hasOlder reports whether another server than s may be read that is behind it.

@@ -214,6 +214,9 @@ func (c *Cluster) commit(ctx context.Context, conn *sql.Conn, open *openTx, fn f
 	open.tx = &Tx{tx: tx, engine: c.engine, rebinder: &c.rebinder}
 	inTx := context.WithValue(context.WithValue(ctx, anyTxKey{}, true), txKey{c}, open)
 	if err := open.run(inTx, fn); err != nil {
+		if end(tx.Rollback) == nil && c.fault(err) == faultConnection {
+			return err // fn's own: the connection still answers
+		}
 		return c.explain(ctx, c.primary, err)
 	}
 	if !unfollow() {
