@@ -14,6 +14,7 @@ import (
 // Pages serves sign-up, log-in, log-out and the profile.
 type Pages struct {
 	store     *Store
+	guard     *Guard
 	cookies   *Cookies
 	passwords *Passwords
 	limits    *Limits
@@ -52,8 +53,8 @@ type DemoAccount struct {
 }
 
 // NewPages returns the pages of auth.
-func NewPages(store *Store, cookies *Cookies, passwords *Passwords, limits *Limits, html *web.Renderer, demo Demo) *Pages {
-	return &Pages{store, cookies, passwords, limits, html, demo}
+func NewPages(store *Store, guard *Guard, cookies *Cookies, passwords *Passwords, limits *Limits, html *web.Renderer, demo Demo) *Pages {
+	return &Pages{store, guard, cookies, passwords, limits, html, demo}
 }
 
 // Register adds the routes. The guard, the strategy and Load must be in the
@@ -157,8 +158,9 @@ func (p *Pages) logIn(c echo.Context) error {
 	return web.SeeOther(c, form.Next, web.FlashLoggedIn)
 }
 
-// enter counts an attempt to log in, and gives the browser a session. It returns
-// ErrWrongPassword if the address and the password are not somebody's.
+// enter counts an attempt to log in, and gives the browser a session. What the request
+// writes from here on is the user's. It returns ErrWrongPassword if the address and the
+// password are not somebody's.
 func (p *Pages) enter(c echo.Context, email, password string) (Verified, error) {
 	ctx := c.Request().Context()
 	if err := p.limits.LogIn(ctx, web.ClientAddress(c), email); err != nil {
@@ -168,6 +170,7 @@ func (p *Pages) enter(c echo.Context, email, password string) (Verified, error) 
 	if err != nil {
 		return Verified{}, err
 	}
+	p.guard.WriteFor(ctx, user.UserID)
 	login := newSession()
 	if err := p.store.startSession(ctx, user, login); err != nil {
 		return Verified{}, err

@@ -193,7 +193,7 @@ func (p *parts) registerPages(routes *web.Routes) error {
 		With(p.guard.Middleware(), web.Scope(p.Cluster, p.ShowReads, web.PreferByCookie(p.Cluster), p.Cache), strategy).
 		With(p.BeforeLoad...).
 		With(p.guard.Load(p.users))
-	people := auth.NewPages(p.users, p.cookies, p.passwords, p.limits, p.html, p.people)
+	people := auth.NewPages(p.users, p.guard, p.cookies, p.passwords, p.limits, p.html, p.people)
 	people.Register(pages)
 	if p.Demo && p.hasCommitIDs() { // without commit IDs there is no cure to lead to
 		(&tour{p.Cluster, people, p.posts, p.limits, choice, p.tourEnd()}).register(pages)

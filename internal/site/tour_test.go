@@ -77,6 +77,21 @@ func TestThreeClicksLeadFromTheBugToItsCure(t *testing.T) {
 	})
 }
 
+// The step logs its visitor in and saves for them, so that the account's other clients
+// see it.
+func TestWhatTheTourSavesIsSeenByTheAccountsOtherBrowsers(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := newDemo(t, engine)
+		other, visitor := s.Browser(), s.Browser()
+		other.Post("/login", "email", "mara@example.com", "password", "out of the blue").Want(http.StatusOK, "[data-viewer]", "Mara Lindqvist")
+		s.Applied()
+		other.Get("/") // the marker goes
+		s.Pause()
+		cure := visitor.Post("/tour", "step", "cure").Want(http.StatusOK, "[data-title]", "Q3 pricing, draft 1")
+		other.Get(cure.Path).Want(http.StatusOK, "[data-title]", "Q3 pricing, draft 1").WantReads("1", dbroute.CommitNotReached)
+	})
+}
+
 // Who is signed in stays so, and is given a post of their own for it.
 func TestTourOfAUserWithoutAPost(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
