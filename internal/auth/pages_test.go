@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -146,8 +147,20 @@ func TestLogInDoesNotTellWhatWasWrong(t *testing.T) {
 func TestWhatEndsASessionEndsItAtOnce(t *testing.T) {
 	stacktest.Each(t, func(t *testing.T, engine string) {
 		s := sitetest.New(t, engine)
+		somebody := s.User("Yuki")
 		for name, end := range map[string]func(b, other *sitetest.Browser){
 			"log-out": func(b, _ *sitetest.Browser) { b.Post("/logout").Want(http.StatusOK, ".flash", "You are logged out.") },
+			"another log-in of the browser": func(b, _ *sitetest.Browser) {
+				b.Post("/login", "email", b.Email, "password", b.Password).Want(http.StatusOK, "[data-viewer]", "Mara")
+				b.Post("/logout").Want(http.StatusOK, ".flash", "You are logged out.")
+			},
+			"the browser's log-in as somebody else": func(b, _ *sitetest.Browser) {
+				b.Post("/login", "email", somebody.Email, "password", somebody.Password).Want(http.StatusOK, "[data-viewer]", "Yuki")
+			},
+			"a sign-up in the browser": func(b, _ *sitetest.Browser) {
+				b.Post("/signup", "name", "Second", "email", rand.Text()+"@example.com", "password", "a long password").
+					Want(http.StatusOK, "[data-viewer]", "Second")
+			},
 			"log out everywhere": func(_, other *sitetest.Browser) {
 				other.Post("/logout/everywhere").Want(http.StatusOK, ".flash", "You are logged out everywhere.")
 			},

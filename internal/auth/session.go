@@ -32,10 +32,18 @@ func sessionID(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// insert saves a log-in in place of the one that the request came with, which its
+// browser forgets and could not end any more. That may be somebody else's, so no user's
+// row may be locked after it.
 func (s session) insert(ctx context.Context, tx *dbroute.Tx, userID int64) error {
 	// Nobody else looks after what has expired.
 	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = ? AND expires_at < ?`, userID, time.Now()); err != nil {
 		return err
+	}
+	if found, ok := guardedFrom(ctx); ok {
+		if err := endOne(ctx, tx, found.sessionID); err != nil {
+			return err
+		}
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, expires_at) VALUES (?, ?, ?)`,
 		s.id(), userID, time.Now().Add(sessionLife))
@@ -56,9 +64,13 @@ func (s *Store) startSession(ctx context.Context, user Verified, next session) e
 // endSession ends one log-in.
 func (s *Store) endSession(ctx context.Context, id string) error {
 	return s.db.Write(ctx, "sessions.End", func(ctx context.Context, tx *dbroute.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
-		return err
+		return endOne(ctx, tx, id)
 	})
+}
+
+func endOne(ctx context.Context, tx *dbroute.Tx, id string) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
+	return err
 }
 
 // endEverything ends all of a user's log-ins.
