@@ -202,22 +202,28 @@ func (p *Pages) loggedOut(c echo.Context, message web.Flash) error {
 	return web.SeeOther(c, "/", message)
 }
 
+const passwordIsPublished = "Everybody who tries this site out can use this account, so its password stays as the log-in page has it."
+
 type profilePage struct {
 	templates.Base
 	User     User
 	Form     profileForm
 	Password passwordForm
+	Keeps    string // why the password stays as it is; empty if it may be changed
 }
 
-func newProfilePage(u User, form profileForm, password passwordForm) *profilePage {
+func (p *Pages) newProfilePage(u User, form profileForm, password passwordForm) *profilePage {
 	page := &profilePage{User: u, Form: form, Password: password}
+	if p.limits.published(u.Email) {
+		page.Keeps = passwordIsPublished
+	}
 	page.Title = "Your profile"
 	return page
 }
 
 func (p *Pages) profile(c echo.Context) error {
 	u := Current(c.Request().Context())
-	page := newProfilePage(u, profileOf(u), passwordForm{})
+	page := p.newProfilePage(u, profileOf(u), passwordForm{})
 	page.Stale = p.stale(c, u)
 	return p.html.HTML(c, http.StatusOK, "profile", page)
 }
@@ -240,7 +246,7 @@ func (p *Pages) updateProfile(c echo.Context) error {
 	}
 	form := parseProfile(fields)
 	u := Current(c.Request().Context())
-	page := newProfilePage(u, form, passwordForm{})
+	page := p.newProfilePage(u, form, passwordForm{})
 	if !form.valid() {
 		return p.html.HTML(c, http.StatusUnprocessableEntity, "profile", page)
 	}
@@ -263,8 +269,11 @@ func (p *Pages) changePassword(c echo.Context) error {
 	ctx := c.Request().Context()
 	form := parsePassword(fields)
 	u := Current(ctx)
+	if p.limits.published(u.Email) {
+		return web.OnPage(web.Explain(web.ErrForbidden, passwordIsPublished), "profile", p.newProfilePage(u, profileOf(u), form))
+	}
 	if err := p.limits.Password(ctx, u.Email); err != nil {
-		return web.OnPage(err, "profile", newProfilePage(u, profileOf(u), form))
+		return web.OnPage(err, "profile", p.newProfilePage(u, profileOf(u), form))
 	}
 	login := newSession()
 	user, err := p.store.verifyByID(ctx, p.passwords, u.ID, form.current)
@@ -274,7 +283,7 @@ func (p *Pages) changePassword(c echo.Context) error {
 	if errors.Is(err, ErrWrongPassword) {
 		form.CurrentError, err = "This is not your present password.", nil
 	}
-	page := newProfilePage(u, profileOf(u), form)
+	page := p.newProfilePage(u, profileOf(u), form)
 	switch {
 	case err != nil:
 		return web.OnPage(err, "profile", page)

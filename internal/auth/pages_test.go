@@ -458,3 +458,35 @@ func TestTwoProcessesShareEverything(t *testing.T) {
 		b.Get(path).Want(http.StatusOK, "[data-title]", "New").WantReads("1", dbroute.CommitNotReached)
 	})
 }
+
+// Everybody may log in with it, and nobody may keep the others out.
+func TestPublishedPasswordStays(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine, func(cfg *site.Config) { cfg.Demo = true })
+		s.Seed()
+		const email, password = "mara@example.com", "out of the blue"
+		const why = "Everybody who tries this site out can use this account, so its password stays as the log-in page has it."
+		logIn := func() *sitetest.Browser {
+			b := s.Browser()
+			b.Post("/login", "email", email, "password", password).Want(http.StatusOK, "[data-viewer]", "Mara Lindqvist")
+			return b
+		}
+		other, b := logIn(), logIn()
+		if p := b.Get("/profile").Want(http.StatusOK, "#password-title ~ p", why); p.Find("[name=current]").Length() > 0 {
+			t.Error("the form is offered")
+		}
+		for _, current := range []string{password, "a guess"} {
+			p := b.Post("/profile/password", "current", current, "password", "another password").
+				Want(http.StatusForbidden, ".problem strong", "This is not yours to see or change.").
+				Want(http.StatusForbidden, "#password-title ~ p", why)
+			if text := p.Text(".problem"); !strings.Contains(text, why) {
+				t.Errorf("the problem is %q", text)
+			}
+		}
+		other.Get("/profile").Want(http.StatusOK, "h1", "Your profile")
+		logIn()
+		robin := s.User("Robin")
+		robin.Post("/profile/password", "current", robin.Password, "password", "another password").
+			Want(http.StatusOK, ".flash", "Your password is changed, and all other log-ins have ended.")
+	})
+}
