@@ -83,7 +83,7 @@ func (p *Pages) events(c echo.Context) error {
 			return err
 		}
 		if err := web.SendEvent(c, "state", html); err != nil {
-			return nil // the page was closed
+			return nil // the page was closed, or only its header was asked for
 		}
 		select {
 		case <-ticker.C:

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -104,6 +105,33 @@ func TestClusterPageIsLive(t *testing.T) {
 		}
 		if ctx.Err() != nil {
 			t.Error("the stream does not end when the site stops")
+		}
+	})
+}
+
+// A stream whose client wants no body would never find out that it is gone.
+func TestHeadOfALivePageEnds(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		done := make(chan struct{})
+		defer close(done)
+		s := sitetest.New(t, engine, demo, func(cfg *site.Config) { cfg.Done = done })
+		ctx, cancel := context.WithTimeout(stacktest.Context(t), 10*time.Second)
+		defer cancel()
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(s.URL, "http://"))
+		stacktest.Must(t, err)
+		defer conn.Close()
+		deadline, _ := ctx.Deadline()
+		stacktest.Must(t, conn.SetDeadline(deadline))
+		answers := bufio.NewReader(conn)
+		for range 2 { // the connection serves the next request too
+			request, err := http.NewRequestWithContext(ctx, http.MethodHead, s.URL+"/cluster/events", nil)
+			stacktest.Must(t, err)
+			stacktest.Must(t, request.Write(conn))
+			response, err := http.ReadResponse(answers, request)
+			stacktest.Must(t, err)
+			if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || got != "text/event-stream" {
+				t.Errorf("%s, Content-Type %q", response.Status, got)
+			}
 		}
 	})
 }

@@ -17,8 +17,12 @@ func BeginEvents(c echo.Context) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// SendEvent sends one at once. It fails once the client is gone.
+// SendEvent sends one at once. It fails once the client is gone, and for a HEAD, whose
+// client would never be seen to go.
 func SendEvent(c echo.Context, event string, data []byte) error {
+	if isHead(c.Request()) {
+		return http.ErrBodyNotAllowed
+	}
 	var message bytes.Buffer
 	message.WriteString("event: " + event + "\n")
 	for line := range bytes.Lines(data) {

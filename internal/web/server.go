@@ -3,6 +3,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -42,6 +43,11 @@ func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, sec
 	return e
 }
 
+type headKey struct{}
+
+// isHead reports whether a request that handlers take for a GET is a HEAD.
+func isHead(r *http.Request) bool { return r.Context().Value(headKey{}) != nil }
+
 // Handler serves a site: its pages by echo, its assets and health, and HEAD for
 // every GET.
 func Handler(cluster *dbroute.Cluster, pages http.Handler, assets fs.FS) http.Handler {
@@ -53,9 +59,8 @@ func Handler(cluster *dbroute.Cluster, pages http.Handler, assets fs.FS) http.Ha
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
 			// net/http drops the body by the request that it holds itself.
-			get := *r
-			get.Method = http.MethodGet
-			r = &get
+			r = r.WithContext(context.WithValue(r.Context(), headKey{}, true))
+			r.Method = http.MethodGet
 		}
 		mux.ServeHTTP(w, r)
 	})
