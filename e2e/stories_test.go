@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"freshread/internal/site/sitetest"
+	"freshread/internal/status"
 )
 
 const (
@@ -175,6 +176,23 @@ func TestClusterPageIsLive(t *testing.T) {
 			const look = () => document.querySelector(%q).innerText.trim() != %q ? resolve(true) : setTimeout(look, 50);
 			look();
 		})`, server, before), chromedp.EvalAwaitPromise)
+	})
+}
+
+// A stream ends every few seconds, which nobody must see.
+func TestClusterPageStaysLive(t *testing.T) {
+	each(t, func(t *testing.T, s *sitetest.Site) {
+		v := newVisitor(t, s)
+		v.open("/cluster")
+		v.do(chromedp.WaitVisible(chromedp.ID("live")))
+		stayed := evaluate[bool](v, fmt.Sprintf(`new Promise(resolve => {
+			const began = Date.now();
+			new MutationObserver(() => resolve(false)).observe(live, {attributes: true});
+			new MutationObserver(() => { if (Date.now() - began > %d) resolve(true); }).observe(state, {childList: true});
+		})`, (2*status.Life).Milliseconds()), chromedp.EvalAwaitPromise)
+		if !stayed {
+			t.Error("between two streams the page is not live")
+		}
 	})
 }
 

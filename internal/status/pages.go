@@ -72,12 +72,19 @@ func (p *Pages) views() []clusterView {
 // refresh is how often a live page gets news.
 const refresh = time.Second
 
-// events streams the changing part of the page as server-sent events.
+// Life is how long a stream lasts: the page then asks for the next, and the guard is
+// asked whether its viewer may still have it.
+const Life = 5 * time.Second
+
+// events streams the changing part of the page as server-sent events. It goes on while
+// the primary is down: the guard could not be asked, and no log-out could have been
+// saved.
 func (p *Pages) events(c echo.Context) error {
 	web.BeginEvents(c)
+	began := time.Now()
 	ticker := time.NewTicker(refresh)
 	defer ticker.Stop()
-	for {
+	for time.Since(began) < Life || p.cfg.Clusters[0].PrimaryDown() {
 		html, err := p.html.Part("cluster-state", p.views())
 		if err != nil {
 			return err
@@ -93,4 +100,5 @@ func (p *Pages) events(c echo.Context) error {
 			return nil
 		}
 	}
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"freshread/internal/site"
 	"freshread/internal/site/sitetest"
 	"freshread/internal/stack/stacktest"
+	"freshread/internal/status"
 )
 
 func TestMain(m *testing.M) { os.Exit(stacktest.Main(m)) }
@@ -83,15 +84,7 @@ func TestClusterPageIsLive(t *testing.T) {
 		s.Watch()
 		ctx, cancel := context.WithCancel(stacktest.Context(t))
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/cluster/events", nil)
-		stacktest.Must(t, err)
-		response, err := http.DefaultClient.Do(request)
-		stacktest.Must(t, err)
-		defer response.Body.Close()
-		if got := response.Header.Get("Content-Type"); got != "text/event-stream" {
-			t.Errorf("Content-Type is %q", got)
-		}
-		lines := bufio.NewScanner(response.Body)
+		lines := openStream(t, ctx, http.DefaultClient, s.URL)
 		for event := range 2 {
 			html, name := nextEvent(lines)
 			page, err := goquery.NewDocumentFromReader(strings.NewReader(html))
@@ -107,6 +100,71 @@ func TestClusterPageIsLive(t *testing.T) {
 			t.Error("the stream does not end when the site stops")
 		}
 	})
+}
+
+// The guard is asked once per request, so a stream that never ends would outlive what
+// it was allowed by.
+func TestLivePageEndsWithTheRightToIt(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine)
+		out, demoted := s.User("Mara"), s.User("Yuki")
+		s.Exec(`UPDATE users SET role = 'admin'`)
+		ctx, cancel := context.WithTimeout(stacktest.Context(t), 20*time.Second)
+		defer cancel()
+		streams := []*bufio.Scanner{openStream(t, ctx, out.Client, s.URL), openStream(t, ctx, demoted.Client, s.URL)}
+		for _, stream := range streams {
+			nextEvent(stream)
+		}
+		out.Post("/logout").Want(http.StatusOK, ".flash", "You are logged out.")
+		s.Exec(`UPDATE users SET role = 'member'`)
+		for _, stream := range streams {
+			for stream.Scan() {
+			}
+		}
+		if ctx.Err() != nil {
+			t.Error("the streams go on")
+		}
+		out.Get("/cluster/events").Want(http.StatusOK, "h1", "Log in")
+		demoted.Get("/cluster/events").Want(http.StatusForbidden, "h1", "This is not yours to see or change")
+	})
+}
+
+// While the primary is down nobody can be asked for anew, and nobody can log out.
+func TestLivePageOutlastsThePrimary(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine, demo)
+		cfg := s.Cluster.Config()
+		cfg.Primary = "postgres://127.0.0.1:1/nowhere"
+		cfg.Replicas = nil
+		cluster, err := dbroute.Open(cfg)
+		stacktest.Must(t, err)
+		defer cluster.Close()
+		ctx, cancel := context.WithCancel(stacktest.Context(t))
+		defer cancel()
+		go cluster.Watch(ctx)
+		for !cluster.PrimaryDown() && ctx.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		stream := openStream(t, ctx, http.DefaultClient, s.Process(func(cfg *site.Config) { cfg.Cluster = cluster }))
+		for began := time.Now(); time.Since(began) < 2*status.Life; {
+			if _, name := nextEvent(stream); name != "state" {
+				t.Fatalf("the stream ends after %v", time.Since(began))
+			}
+		}
+	})
+}
+
+func openStream(t *testing.T, ctx context.Context, client *http.Client, site string) *bufio.Scanner {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, site+"/cluster/events", nil)
+	stacktest.Must(t, err)
+	response, err := client.Do(request)
+	stacktest.Must(t, err)
+	t.Cleanup(func() { response.Body.Close() })
+	if got := response.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Fatalf("%s: Content-Type is %q", response.Status, got)
+	}
+	return bufio.NewScanner(response.Body)
 }
 
 // A stream whose client wants no body would never find out that it is gone.
