@@ -195,8 +195,7 @@ func Assets(files fs.FS) (template.FuncMap, error) {
 			return err
 		}
 		content, err := fs.ReadFile(files, path)
-		sum := sha256.Sum256(content)
-		urls[strings.TrimPrefix(path, "static/")] = "/" + path + "?v=" + hex.EncodeToString(sum[:6])
+		urls[strings.TrimPrefix(path, "static/")] = "/" + path + "?v=" + AssetHash(content)
 		return err
 	})
 	asset := func(name string) (string, error) {
@@ -206,6 +205,12 @@ func Assets(files fs.FS) (template.FuncMap, error) {
 		return "", fmt.Errorf("no asset %q", name)
 	}
 	return template.FuncMap{"asset": asset}, err
+}
+
+// AssetHash is what the URL of an asset has of its content.
+func AssetHash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:6])
 }
 
 func ago(d time.Duration) string {

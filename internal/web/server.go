@@ -3,17 +3,20 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
 	"freshread/internal/dbroute"
+	"freshread/templates"
 )
 
 // maxBody bounds a request's body: the longest post, its characters percent-
@@ -67,18 +70,24 @@ func Handler(cluster *dbroute.Cluster, pages http.Handler, assets fs.FS) http.Ha
 }
 
 // serveAsset serves the files of static/, and nothing else of files: a name may hold an
-// escaped slash, or be that of a folder. Browsers may keep an asset, since its URL
-// changes with its content.
+// escaped slash, or be that of a folder. Browsers may keep an asset whose URL names its
+// content, which it does not while another version of the site is rolled out: a page of
+// that one names its own.
 func serveAsset(files fs.FS) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		path := "static/" + r.PathValue("file")
-		if info, err := fs.Stat(files, path); err != nil || !info.Mode().IsRegular() {
+		content, err := fs.ReadFile(files, path)
+		if err != nil {
 			http.NotFound(w, r)
 			return
 		}
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		cache := "no-store"
+		if r.URL.Query().Get("v") == templates.AssetHash(content) {
+			cache = "public, max-age=31536000, immutable"
+		}
+		w.Header().Set("Cache-Control", cache)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		http.ServeFileFS(w, r, files, path)
+		http.ServeContent(w, r, path, time.Time{}, bytes.NewReader(content))
 	}
 }
 

@@ -17,10 +17,23 @@ func TestOnlyAssetsAreServed(t *testing.T) {
 		site.ServeHTTP(response, httptest.NewRequest(http.MethodGet, path, nil))
 		return response
 	}
-	r := get("/static/style.css?v=1")
-	if r.Code != http.StatusOK || !strings.Contains(r.Header().Get("Cache-Control"), "immutable") ||
-		!strings.HasPrefix(r.Header().Get("Content-Type"), "text/css") || !strings.Contains(r.Body.String(), ":root") {
-		t.Errorf("an asset: %d %v", r.Code, r.Header())
+	assets, err := templates.Assets(templates.Files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	style, err := assets["asset"].(func(string) (string, error))("style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, cache := range map[string]string{
+		style:               "public, max-age=31536000, immutable",
+		style + "0":         "no-store", // as of another version of the site
+		"/static/style.css": "no-store",
+	} {
+		if r := get(path); r.Code != http.StatusOK || r.Header().Get("Cache-Control") != cache ||
+			!strings.HasPrefix(r.Header().Get("Content-Type"), "text/css") || !strings.Contains(r.Body.String(), ":root") {
+			t.Errorf("%s: %d %v", path, r.Code, r.Header())
+		}
 	}
 	for _, path := range []string{
 		"/static/nothing.css", "/static/", "/static/%2f", "/static/.", "/static/%2e", "/static/.%2f", "/static/..%2f", "/static/..%2fstatic",
