@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -64,8 +65,9 @@ func check(clean func(string) (string, bool), typed, name string, limit int) (va
 // LocalPath returns path if it is one of this site, else the front page: a form
 // must not send anybody elsewhere.
 func LocalPath(path string) string {
-	// Browsers take a backslash for a slash and drop line ends and tabs.
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+	// Browsers take a backslash for a slash and drop line ends and tabs. With other control
+	// characters the header Location would be malformed.
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.Contains(path, `\`) || strings.ContainsFunc(path, unicode.IsControl) {
 		return "/"
 	}
 	return path
