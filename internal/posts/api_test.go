@@ -305,10 +305,13 @@ func TestLostUpdateIsRefused(t *testing.T) {
 			p.Send(http.MethodDelete, path, nil, mine).WantProblem(http.StatusPreconditionFailed, "changed meanwhile")
 			p.Send(http.MethodPut, path, body("Mine")).WantProblem(http.StatusPreconditionRequired, "If-Match")
 			p.Send(http.MethodDelete, path, nil).WantProblem(http.StatusPreconditionRequired, "If-Match")
-			for _, none := range []string{`W/"2"`, `"x"`, `"1", W/"2"`, `"99999999999999999999"`} {
+			for _, none := range []string{
+				`W/"2"`, `"x"`, `"1", W/"2"`, `"99999999999999999999"`, `""`,
+				`"1,2"`, `"2,1"`, `"v,2"`, `"2,v"`, `"+2"`, `"02"`, // others' tags, whole
+			} {
 				p.Send(http.MethodPut, path, body("Mine"), "If-Match: "+none).WantProblem(http.StatusPreconditionFailed, "changed meanwhile")
 			}
-			for _, malformed := range []string{"2", `"2`, `2"`, `"1" "2"`, "*, *"} {
+			for _, malformed := range []string{"2", `"2`, `2"`, `"1" "2"`, `"2 "`, "*, *"} {
 				p.Send(http.MethodPut, path, body("Mine"), "If-Match: "+malformed).WantProblem(http.StatusBadRequest, "If-Match: ")
 			}
 			p.Send(http.MethodPut, path, body("Mine"), `If-Match: "1", "2"`).Want(http.StatusOK, "version", "3")

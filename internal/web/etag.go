@@ -13,8 +13,12 @@ import (
 // ETag is the entity tag of a version.
 func ETag(version int) string { return fmt.Sprintf(`"%d"`, version) }
 
-// etagList is what If-Match holds, RFC 9110, section 13.1.1, with tags as in 8.8.3.
-var etagList = regexp.MustCompile(`^(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*$`)
+// etag is an entity tag as in RFC 9110, section 8.8.3, which may hold a comma, and
+// etagList what If-Match holds, 13.1.1.
+var (
+	etag     = regexp.MustCompile(`(W/)?"[!#-~]*"`)
+	etagList = regexp.MustCompile(fmt.Sprintf(`^%[1]s([ \t]*,[ \t]*%[1]s)*$`, etag))
+)
 
 // Versions is what a change may be made to; Any if it may be made to whatever is
 // there.
@@ -39,9 +43,9 @@ func IfMatch(c echo.Context) (Versions, error) {
 		return nil, Explain(ErrBadRequest, `If-Match: want ETags, as in "3", or *.`)
 	}
 	versions := Versions{}
-	for tag := range strings.SplitSeq(header, ",") {
-		// What is no version of ours, or a weak tag, matches none.
-		if n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(tag), `"`)); err == nil {
+	for _, tag := range etag.FindAllString(header, -1) {
+		// What is not to the letter a tag of ours matches no version.
+		if n, err := strconv.Atoi(strings.Trim(tag, `"`)); err == nil && ETag(n) == tag {
 			versions = append(versions, n)
 		}
 	}
