@@ -43,7 +43,7 @@ var keyForm = regexp.MustCompile(`^[!-~]([ -~]{0,253}[!-~])?$`)
 // The name is the transaction's, and body what the client has sent.
 func (k *Keys) Once(c echo.Context, name string, body any, do func(context.Context) (web.Answer, error)) error {
 	ctx := c.Request().Context()
-	if c.Request().Header.Get(header) == "" {
+	if !hasKey(c) {
 		var answer web.Answer
 		err := k.db.Write(ctx, name, func(ctx context.Context, _ *dbroute.Tx) (err error) {
 			answer, err = do(ctx)
@@ -75,11 +75,15 @@ func (k *Keys) Once(c echo.Context, name string, body any, do func(context.Conte
 // Refuse returns an error if a request carries a key: for what has an answer that
 // must not be kept.
 func Refuse(c echo.Context) error {
-	if c.Request().Header.Get(header) == "" {
+	if !hasKey(c) {
 		return nil
 	}
 	return web.Explain(web.ErrBadRequest, "Idempotency-Key: the answer holds a secret, which is not kept to be given again. Send the request without a key.")
 }
+
+// hasKey reports whether a request carries a key, and be it an empty one, as of a script
+// whose variable is not set: that is refused, since it would protect nothing.
+func hasKey(c echo.Context) bool { return len(c.Request().Header.Values(header)) > 0 }
 
 // entry is a key and what it stands for.
 type entry struct {

@@ -92,10 +92,12 @@ func TestKeyIsGoodForOneRequest(t *testing.T) {
 		p.Send(http.MethodPut, path, draft("First"), "If-Match: *", key).WantProblem(http.StatusUnprocessableEntity, used)
 		p.Send(http.MethodPut, path, draft("First"), `If-Match: "1"`, "Idempotency-Key: c").Want(http.StatusOK)
 		p.Send(http.MethodPut, path, draft("First"), `If-Match: "2"`, "Idempotency-Key: c").WantProblem(http.StatusUnprocessableEntity, used)
-		for _, wrong := range []string{strings.Repeat("x", 256), "schlüssel", "a\tb"} {
+		for _, wrong := range []string{"", strings.Repeat("x", 256), "schlüssel", "a\tb"} {
 			p.Send(http.MethodPost, "/api/posts", draft("x"), "Idempotency-Key: "+wrong).WantProblem(http.StatusBadRequest, "Idempotency-Key: want one")
 		}
-		p.Send(http.MethodPost, "/api/posts", draft("x"), "Idempotency-Key: a", "Idempotency-Key: a").WantProblem(http.StatusBadRequest, "Idempotency-Key: want one")
+		for _, first := range []string{"a", ""} {
+			p.Send(http.MethodPost, "/api/posts", draft("x"), "Idempotency-Key: "+first, "Idempotency-Key: a").WantProblem(http.StatusBadRequest, "Idempotency-Key: want one")
+		}
 		p.Send(http.MethodPost, "/api/posts", draft("x"), "Idempotency-Key: "+strings.Repeat("x", 255)).Want(http.StatusCreated)
 	})
 }

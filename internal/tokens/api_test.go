@@ -405,7 +405,9 @@ func TestRequestsForTokensThatAreWrong(t *testing.T) {
 			})
 		}
 		for path, body := range map[string]any{"/api/tokens": logIn, "/api/signup": signUp} {
-			p.Send(http.MethodPost, path, body, "Idempotency-Key: x").WantProblem(http.StatusBadRequest, "Idempotency-Key: the answer holds a secret")
+			for _, key := range []string{"x", ""} {
+				p.Send(http.MethodPost, path, body, "Idempotency-Key: "+key).WantProblem(http.StatusBadRequest, "Idempotency-Key: the answer holds a secret")
+			}
 		}
 		if n := sitetest.Value[int](s, `SELECT count(*) FROM tokens`); n != 0 {
 			t.Errorf("there are %d tokens", n)
