@@ -149,7 +149,7 @@ type postPage struct {
 	templates.Base
 	Post     Post
 	Comments []Comment
-	Unread   bool  // the comments were not read
+	All      bool  // they are all that the post has
 	Earlier  int64 // where the comments before these end; 0 if there are none
 	Summary  Summary
 	Pending  bool   // a change is not in the summary yet
@@ -163,7 +163,7 @@ type postPage struct {
 func (p *postPage) MayChange(author int64) bool { return p.user.MayChange(author) }
 
 func newPostPage(c echo.Context, form commentForm) *postPage {
-	page := &postPage{Post: loaded(c), Unread: true, Form: form, user: auth.Current(c.Request().Context())}
+	page := &postPage{Post: loaded(c), Form: form, user: auth.Current(c.Request().Context())}
 	page.Title = page.Post.Title
 	return page
 }
@@ -190,7 +190,7 @@ func (p *Pages) pageWith(c echo.Context, form commentForm) (*postPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	page.Unread = false
+	page.All = before == 0 && len(page.Comments) <= commentsOn
 	if page.Summary, page.Pending, err = p.store.SummaryOf(c.Request().Context(), page.Post.ID); err != nil {
 		return nil, err
 	}

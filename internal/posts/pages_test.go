@@ -294,12 +294,14 @@ func TestPagesOfComments(t *testing.T) {
 		}
 		s.Applied()
 		b := s.Browser()
-		p := b.Get(fmt.Sprintf("/posts/%d", id)).Want(http.StatusOK, "[data-comment] .prose", "Comment 2")
+		p := b.Get(fmt.Sprintf("/posts/%d", id)).Want(http.StatusOK, "[data-comment] .prose", "Comment 2").
+			Want(http.StatusOK, "#comments-title", "Comments") // and not their number on the page
 		if n := p.Find("[data-comment]").Length(); n != 100 {
 			t.Errorf("%d comments", n)
 		}
 		earlier := p.Find("#comments a").First().AttrOr("href", "")
-		b.Get(fmt.Sprintf("/posts/%d", id)+earlier).Want(http.StatusOK, "[data-comment] .prose", "Comment 1")
+		b.Get(fmt.Sprintf("/posts/%d", id)+earlier).Want(http.StatusOK, "[data-comment] .prose", "Comment 1").
+			Want(http.StatusOK, "#comments-title", "Comments")
 	})
 }
 
