@@ -190,7 +190,7 @@ func (p *parts) newKeyed() (err error) {
 func (p *parts) registerPages(routes *web.Routes) error {
 	strategy, choice := p.strategy(routes, p.markers)
 	pages := routes.
-		With(p.guard.Middleware(), web.Scope(p.Cluster, p.ShowReads, web.PreferByCookie(p.Cluster), p.Cache), strategy).
+		With(p.guard.Middleware(), web.Scope(p.Cluster, p.ShowReads, web.PreferByCookie, p.Cache), strategy).
 		With(p.BeforeLoad...).
 		With(p.guard.Load(p.users))
 	people := auth.NewPages(p.users, p.guard, p.cookies, p.passwords, p.limits, p.html, p.people)

@@ -123,3 +123,28 @@ func TestSeedIsThereOnce(t *testing.T) {
 		s.Browser().Post("/login", "email", email, "password", password).Want(http.StatusOK, "[data-viewer]", "Mara Lindqvist")
 	})
 }
+
+// Ports do not keep the cookies of a host apart: the names do, with the cluster's in
+// them.
+func TestSitesOfAHostDoNotDisturbEachOther(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		s := sitetest.New(t, engine, func(cfg *site.Config) { cfg.Demo = true })
+		b := s.User("Mara")
+		b.Post("/strategy", "strategy", "none", "back", "/").Want(http.StatusOK, pressed, "none")
+		noRedirect := *b
+		noRedirect.Client = &http.Client{Jar: b.Client.Jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		noRedirect.Post("/posts", "title", "Title", "body", "Body").Want(http.StatusSeeOther, ".flash", "")
+
+		cfg := s.Cluster.Config()
+		cfg.Name = "other"
+		cluster, err := dbroute.Open(cfg)
+		stacktest.Must(t, err)
+		t.Cleanup(func() { cluster.Close() })
+		other := *b
+		other.URL = s.Process(func(cfg *site.Config) { cfg.Cluster = cluster })
+		other.Get("/").Want(http.StatusOK, pressed, "commit").Want(http.StatusOK, ".flash", "")
+		other.Post("/strategy", "strategy", "window", "back", "/").Want(http.StatusOK, pressed, "window")
+
+		b.Get("/").Want(http.StatusOK, pressed, "none").Want(http.StatusOK, ".flash", "Your post is saved.")
+	})
+}

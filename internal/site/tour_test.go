@@ -58,7 +58,7 @@ func TestThreeClicksLeadFromTheBugToItsCure(t *testing.T) {
 		if why.Path != "/lab/no-routing" || bug.Path != cure.Path {
 			t.Errorf("the steps lead to %s, %s and %s", bug.Path, cure.Path, why.Path)
 		}
-		if got := b.Cookie("strategy"); got != "" {
+		if got := b.Cookie("strategy.main"); got != "" {
 			t.Errorf("the strategy of the tour stays: %q", got)
 		}
 		// Others have noticed nothing, and the tour can be taken again.

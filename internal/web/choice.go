@@ -21,10 +21,9 @@ func NewChoice(options map[string]Middleware, standard string) *Choice {
 const choiceCookie = "strategy"
 
 func (s *Choice) of(c echo.Context) string {
-	if cookie, err := c.Cookie(choiceCookie); err == nil {
-		if _, ok := s.options[cookie.Value]; ok {
-			return cookie.Value
-		}
+	chosen := cookie(c, choiceCookie)
+	if _, ok := s.options[chosen]; ok {
+		return chosen
 	}
 	return s.standard
 }

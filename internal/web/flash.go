@@ -68,10 +68,9 @@ func SeeOther(c echo.Context, path string, message Flash) error {
 
 // takeFlash returns the message and deletes it, since it is about to be shown.
 func takeFlash(c echo.Context) string {
-	cookie, err := c.Cookie(flashCookie)
-	if err != nil {
-		return ""
+	message := Flash(cookie(c, flashCookie))
+	if message != "" {
+		setCookie(c, flashCookie, "", 0)
 	}
-	setCookie(c, flashCookie, "", 0)
-	return Flash(cookie.Value).text()
+	return message.text()
 }

@@ -63,7 +63,7 @@ func newTestSite(t *testing.T, engine string, strategy func(*Markers) Middleware
 
 	s := &testSite{t: t, servers: servers, cluster: cluster, markers: markers, errors: logged, begun: make(chan struct{}), goOn: make(chan struct{})}
 	e := NewEcho(log, cluster, html, false)
-	s.register(NewRoutes(e).With(Scope(cluster, true, PreferByCookie(cluster)), strategy(markers)))
+	s.register(NewRoutes(e).With(Scope(cluster, true, PreferByCookie), strategy(markers)))
 	server := httptest.NewServer(Handler(cluster, e, templates.Files))
 	t.Cleanup(server.Close)
 	s.url = server.URL

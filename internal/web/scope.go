@@ -47,20 +47,17 @@ func Scope(cluster *dbroute.Cluster, show bool, prefer func(echo.Context) uint64
 	}}
 }
 
+const replicaCookie = "replica"
+
 // PreferByCookie returns a number that a browser keeps, so that it reads one
 // replica for as long as that is up. It says nothing of who the browser's user is.
-func PreferByCookie(cluster *dbroute.Cluster) func(echo.Context) uint64 {
-	name := "replica." + cluster.Name()
-	return func(c echo.Context) uint64 {
-		if cookie, err := c.Cookie(name); err == nil {
-			if n, err := strconv.ParseUint(cookie.Value, 10, 16); err == nil {
-				return n
-			}
-		}
-		n := rand.N(uint64(1 << 16))
-		setCookie(c, name, strconv.FormatUint(n, 10), int(foreverAge/time.Second))
+func PreferByCookie(c echo.Context) uint64 {
+	if n, err := strconv.ParseUint(cookie(c, replicaCookie), 10, 16); err == nil {
 		return n
 	}
+	n := rand.N(uint64(1 << 16))
+	setCookie(c, replicaCookie, strconv.FormatUint(n, 10), int(foreverAge/time.Second))
+	return n
 }
 
 // tellServers tells who answered. What the guard reads is no part of the answer,

@@ -39,7 +39,7 @@ func NewEcho(log *slog.Logger, cluster *dbroute.Cluster, renderer *Renderer, sec
 				return fmt.Errorf("panic: %v\n%s", err, stack) // whatever it wraps, it is a fault of ours
 			},
 		}),
-		secure(secureCookies),
+		secure(siteCookies{cluster.Name(), secureCookies}),
 		middleware.BodyLimit(maxBody),
 		refuseCrossOrigin(),
 	)
@@ -91,13 +91,20 @@ func serveAsset(files fs.FS) http.HandlerFunc {
 	}
 }
 
-// secureKey is where setCookie finds whether cookies are for TLS only.
-const secureKey = "secure cookies"
+// siteCookies is what the site's cookies without a secret have in common. Their names end in
+// the cluster's: a cookie is for all ports of a host, and other clusters' sites are there.
+type siteCookies struct {
+	cluster string
+	secure  bool // for TLS only
+}
 
-func secure(cookies bool) echo.MiddlewareFunc {
+// cookiesKey is where a request finds its site's cookies.
+const cookiesKey = "cookies"
+
+func secure(shared siteCookies) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			c.Set(secureKey, cookies)
+			c.Set(cookiesKey, shared)
 			h := c.Response().Header()
 			h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 			h.Set("X-Content-Type-Options", "nosniff")
@@ -107,15 +114,31 @@ func secure(cookies bool) echo.MiddlewareFunc {
 	}
 }
 
+func cookiesOf(c echo.Context) siteCookies {
+	shared, _ := c.Get(cookiesKey).(siteCookies)
+	return shared
+}
+
+func (s siteCookies) name(name string) string { return name + "." + s.cluster }
+
+// cookie returns the value of one that setCookie has set, or "".
+func cookie(c echo.Context, name string) string {
+	found, err := c.Cookie(cookiesOf(c).name(name))
+	if err != nil {
+		return ""
+	}
+	return found.Value
+}
+
 // setCookie sets a cookie that holds no secret; an empty value deletes it.
 func setCookie(c echo.Context, name, value string, maxAge int) {
 	if value == "" {
 		maxAge = -1
 	}
-	secure, _ := c.Get(secureKey).(bool)
+	shared := cookiesOf(c)
 	c.SetCookie(&http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure,
+		Name: shared.name(name), Value: value, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: shared.secure,
 	})
 }
 
