@@ -200,6 +200,15 @@ func (e *env) eventually(what string, so func() bool) {
 	}
 }
 
+// exec changes the primary by hand.
+func (e *env) exec(statement string, args ...any) {
+	e.t.Helper()
+	stacktest.Must(e.t, e.cluster.Write(stacktest.Context(e.t), "exec", func(ctx context.Context, tx *dbroute.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	}))
+}
+
 // count counts rows of the primary.
 func (e *env) count(query string) (n int) {
 	e.t.Helper()

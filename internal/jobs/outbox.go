@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
@@ -47,6 +49,8 @@ type outboxRow struct {
 	args   []byte
 	runAt  sql.NullTime
 	commit dbroute.CommitID // zero if it is not known
+
+	createdAt time.Time // zero if it was not polled
 }
 
 const (
@@ -72,8 +76,11 @@ func (o *outbox) add(ctx context.Context, tx *dbroute.Tx, args river.JobArgs, ru
 	if row.args, err = json.Marshal(args); err != nil {
 		return fmt.Errorf("jobs: enqueue %s: %w", row.kind, err)
 	}
-	if bytes.Contains(row.args, []byte(`\u0000`)) {
+	switch {
+	case bytes.Contains(row.args, []byte(`\u0000`)):
 		return fmt.Errorf("jobs: enqueue %s: the queue cannot store a NUL", row.kind)
+	case row.args[0] != '{': // the encoder has left out what may stand before
+		return fmt.Errorf("jobs: enqueue %s: the arguments are no JSON object", row.kind)
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO job_outbox (id, queue_name, kind, args, run_at) VALUES (?, ?, ?, ?, ?)`,
 		row.id, row.queue, row.kind, string(row.args), row.runAt); err != nil {
@@ -102,13 +109,8 @@ func (o *outbox) relay(ctx context.Context) {
 				o.report(ctx, o.deliver(ctx, o.more(row)))
 			} // else polling tries it when its turn comes
 		case <-poll.C:
-			full, err := o.deliverLeftOver(ctx)
-			o.report(ctx, err)
-			if full && err == nil {
-				poll.Reset(0)
-			} else {
-				poll.Reset(pollInterval)
-			}
+			o.report(ctx, o.deliverLeftOver(ctx))
+			poll.Reset(pollInterval)
 		}
 	}
 }
@@ -127,7 +129,7 @@ func (o *outbox) more(row outboxRow) []outboxRow {
 	return rows
 }
 
-// report logs when trouble begins and when it ends.
+// report logs when trouble begins, becomes another, and ends.
 func (o *outbox) report(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -136,44 +138,58 @@ func (o *outbox) report(ctx context.Context, err error) {
 	if err != nil {
 		trouble = &err
 	}
-	switch before := o.trouble.Swap(trouble) != nil; {
-	case err == nil && before:
+	switch before := o.trouble.Swap(trouble); {
+	case err == nil && before != nil:
 		o.log.InfoContext(ctx, "the outbox is relayed again")
-	case err != nil && !before:
+	case err != nil && (before == nil || errors.Is(err, errRefused) != errors.Is(*before, errRefused)):
 		o.log.WarnContext(ctx, "the outbox keeps the jobs until they can be relayed", "error", err)
 	}
 }
 
-// deliverLeftOver delivers the oldest rows, whoever wrote them, and reports whether
-// there may be more.
-func (o *outbox) deliverLeftOver(ctx context.Context) (full bool, err error) {
-	rows, err := o.oldest(ctx)
-	if err != nil || len(rows) == 0 {
-		return false, err
+// deliverLeftOver delivers all rows, whoever wrote them, the oldest first. What the
+// queue refuses does not hold up what is behind it.
+func (o *outbox) deliverLeftOver(ctx context.Context) error {
+	last := outboxRow{createdAt: time.Unix(0, 0)}
+	var refusal error
+	for {
+		rows, err := o.oldest(ctx, last)
+		if err != nil || len(rows) == 0 {
+			return cmp.Or(err, refusal)
+		}
+		// What is committed by now is covered by the primary's position from now on.
+		position, err := lastCommitID(ctx, o.db)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i].commit = position
+		}
+		if err := o.deliver(ctx, rows); errors.Is(err, errRefused) {
+			refusal = err
+		} else if err != nil {
+			return err
+		}
+		last = rows[len(rows)-1]
 	}
-	// What is committed by now is covered by the primary's position from now on.
-	position, err := lastCommitID(ctx, o.db)
-	if err != nil {
-		return false, err
-	}
-	for i := range rows {
-		rows[i].commit = position
-	}
-	return len(rows) == batchSize, o.deliver(ctx, rows)
 }
 
-func (o *outbox) oldest(ctx context.Context) (rows []outboxRow, err error) {
+// oldest returns the oldest rows of those behind one.
+func (o *outbox) oldest(ctx context.Context, behind outboxRow) (rows []outboxRow, err error) {
 	err = o.db.Read(dbroute.UsePrimary(ctx), "jobs.Outbox", func(q dbroute.Querier) error {
 		rows = nil
 		found, err := q.QueryContext(ctx, `
-			SELECT id, queue_name, kind, args, run_at FROM job_outbox ORDER BY created_at, id LIMIT ?`, batchSize)
+			SELECT id, queue_name, kind, args, run_at, created_at
+			  FROM job_outbox
+			 WHERE created_at > ? OR created_at = ? AND id > ?
+			 ORDER BY created_at, id
+			 LIMIT ?`, behind.createdAt, behind.createdAt, behind.id, batchSize)
 		if err != nil {
 			return err
 		}
 		defer found.Close()
 		for found.Next() {
 			var row outboxRow
-			if err := found.Scan(&row.id, &row.queue, &row.kind, &row.args, &row.runAt); err != nil {
+			if err := found.Scan(&row.id, &row.queue, &row.kind, &row.args, &row.runAt, &row.createdAt); err != nil {
 				return err
 			}
 			rows = append(rows, row)
@@ -199,20 +215,59 @@ func (o *outbox) state(ctx context.Context) (s outboxState, err error) {
 	return s, err
 }
 
-// errNotQueued tells trouble with the queue from trouble with the outbox.
-var errNotQueued = errors.New("not queued")
+var (
+	// errNotQueued tells trouble with the queue from trouble with the outbox.
+	errNotQueued = errors.New("not queued")
+	// errRefused is trouble with one job. It stays in the outbox and is tried at each
+	// poll, until a version runs that can relay it, or somebody takes it out.
+	errRefused = errors.New("refused by the queue")
+)
 
-// deliver gives jobs to the queue, and deletes the rows only then.
+// deliver gives jobs to the queue, and deletes the rows only then. It is errRefused if
+// the queue does not take one of them, and has all that it takes.
 func (o *outbox) deliver(ctx context.Context, rows []outboxRow) error {
+	err := o.insert(ctx, rows)
+	switch {
+	case err == nil:
+		return o.delete(ctx, rows)
+	case !isRefusal(err):
+		return fmt.Errorf("jobs: relay: %w: %w", errNotQueued, err)
+	case len(rows) == 1:
+		return fmt.Errorf("jobs: relay %s of kind %s: %w: %w", rows[0].id, rows[0].kind, errRefused, err)
+	}
+	half := len(rows) / 2
+	first := o.deliver(ctx, rows[:half])
+	if first != nil && !errors.Is(first, errRefused) {
+		return first
+	}
+	return cmp.Or(o.deliver(ctx, rows[half:]), first)
+}
+
+// insert gives the queue all of the jobs, or none.
+func (o *outbox) insert(ctx context.Context, rows []outboxRow) error {
 	var inserts []river.InsertManyParams
 	for _, row := range rows {
 		inserts = append(inserts, row.insert())
 	}
-	insertCtx, cancel := context.WithTimeout(ctx, insertTimeout)
+	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
 	defer cancel()
-	if _, err := o.client.InsertMany(insertCtx, inserts); err != nil {
-		return fmt.Errorf("jobs: relay: %w: %w", errNotQueued, err)
+	_, err := o.client.InsertMany(ctx, inserts)
+	return err
+}
+
+// isRefusal reports whether jobs were not inserted for what they are: one cannot be
+// encoded, or PostgreSQL does not store it.
+func isRefusal(err error) bool {
+	var encoding *json.MarshalerError
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return errors.As(err, &encoding)
 	}
+	class := fmt.Sprintf("%.2s", refused.Code)
+	return class == "22" || class == "23" || class == "54" // the data, a constraint, a limit
+}
+
+func (o *outbox) delete(ctx context.Context, rows []outboxRow) error {
 	return o.db.Touch(ctx, "jobs.Relayed", func(ctx context.Context, tx *dbroute.Tx) error {
 		for _, row := range rows {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM job_outbox WHERE id = ?`, row.id); err != nil {
@@ -256,6 +311,9 @@ func (r relayed) MarshalJSON() ([]byte, error) {
 	decoder.UseNumber() // an id must come out as it went in
 	if err := decoder.Decode(&args); err != nil {
 		return nil, err
+	}
+	if args == nil {
+		return nil, errors.New("the arguments are null")
 	}
 	args["outbox_id"] = r.OutboxID
 	return json.Marshal(args)

@@ -314,6 +314,59 @@ func TestArgumentsTheQueueCannotStoreAreRefused(t *testing.T) {
 	})
 }
 
+// The outbox puts its id among the arguments, so they have to have names.
+func TestArgumentsThatAreNoObjectAreRefused(t *testing.T) {
+	each(t, func(e *env) {
+		q := e.open()
+		for _, args := range []raw{`[1]`, `"x"`, `null`, `7`} {
+			err := e.cluster.Write(stacktest.Context(e.t), "w", func(ctx context.Context, tx *dbroute.Tx) error {
+				return q.EnqueueAfter(ctx, tx, args, time.Hour)
+			})
+			if err == nil || !strings.Contains(err.Error(), "no JSON object") {
+				e.t.Errorf("%s: %v", args, err)
+			}
+		}
+		if n := e.count(`SELECT count(*) FROM job_outbox`); n != 0 {
+			e.t.Errorf("%d jobs are in the outbox", n)
+		}
+	})
+}
+
+// raw is the JSON of a job's arguments.
+type raw string
+
+func (raw) Kind() string                   { return "raw" }
+func (r raw) MarshalJSON() ([]byte, error) { return []byte(r), nil }
+
+// What an older or a newer version has left there, or a hand, may be nothing that the
+// queue takes. It stays, and what is behind it is relayed.
+func TestJobThatCannotBeRelayedBlocksNoOther(t *testing.T) {
+	each(t, func(e *env) {
+		refused := []string{`null`, `"x"`, `{"n": 1e1000000}`, `{`}
+		for len(refused) <= 100 { // more than are relayed at a time
+			refused = append(refused, `[1]`)
+		}
+		for i, args := range refused {
+			e.exec(`INSERT INTO job_outbox (id, queue_name, kind, args) VALUES (?, 'default', 'probe', ?)`, fmt.Sprint("refused ", i), args)
+		}
+		q := e.open(probing(func(context.Context, *river.Job[probe]) error { return nil }))
+		e.enqueue(q, probe{})
+		e.exec(`INSERT INTO job_outbox (id, queue_name, kind, args) VALUES ('behind', 'default', 'probe', '{}')`)
+		e.run(q)
+		e.runs(q, 2)
+		const trouble = "the queue refuses one of the jobs"
+		e.eventually("the refused jobs are trouble", func() bool { return q.Trouble() == trouble })
+		e.enqueue(q, probe{})
+		e.runs(q, 3)
+		e.eventually("only they are left", func() bool { return e.count(`SELECT count(*) FROM job_outbox`) == len(refused) })
+		if n := e.queued(); n != 3 || q.Trouble() != trouble {
+			e.t.Errorf("%d jobs are queued, trouble: %q", n, q.Trouble())
+		}
+		e.exec(`DELETE FROM job_outbox`)
+		e.eventually("nothing is trouble", func() bool { return q.Trouble() == "" })
+	})
+}
+
 type word struct{ Word string }
 
 func (word) Kind() string { return "word" }

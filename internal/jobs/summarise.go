@@ -38,6 +38,8 @@ func (q *Queue) Trouble() string {
 		return ""
 	case errors.Is(*cause, errNotQueued):
 		return "the queue cannot be reached"
+	case errors.Is(*cause, errRefused):
+		return "the queue refuses one of the jobs"
 	}
 	return "the primary cannot be reached or is busy"
 }
