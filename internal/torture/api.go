@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 )
 
 type authorJSON struct {
@@ -224,8 +223,8 @@ func (c *client) withToken(t *token) *client {
 // makeToken makes a token by password and uses it at once.
 func (c *client) makeToken(p *person) (*token, error) {
 	fresh := *c
-	fresh.bearer, fresh.token, fresh.comments = "", "", nil
-	a := fresh.call(http.MethodPost, "/api/tokens", map[string]string{"email": p.email, "password": p.password, "device_name": "torture"})
+	fresh.comments = nil
+	a := fresh.tryPassword(p.email, p.password)
 	a.op.As = p.id
 	var made struct {
 		ID    int64
@@ -235,6 +234,7 @@ func (c *client) makeToken(p *person) (*token, error) {
 		a.done(c)
 		return nil, fmt.Errorf("no token was made: %s", a.op)
 	}
+	a.op.Hits = append(a.op.Hits, Hit{TokensOf, p.email})
 	a.op.Wrote = Wrote{Object: object("token", made.ID), Version: 1}
 	a.done(c)
 	t := &token{made.ID, made.Token}
@@ -261,16 +261,4 @@ func (c *client) revokeToken(p *person, pick uint32) {
 			other.fetchSelf()
 		})
 	}
-}
-
-// hurry makes many comments at once, more than the limit allows.
-func (c *client) hurry(p *person, pick uint32, hits int) {
-	var all sync.WaitGroup
-	for i := range hits {
-		one := *c
-		one.comments = nil
-		one.step.withKey, one.step.cutAfter = false, 0
-		all.Go(func() { one.commentByCall(p.post(pick), fmt.Sprintf(".%d", i)) })
-	}
-	all.Wait()
 }

@@ -387,7 +387,7 @@ const aftermath = 5 * time.Second
 
 // checkAnswer looks for answers that came too late, and failures without a cause.
 func (c *checker) checkAnswer(o *Op) {
-	if took := o.End - o.Start; took > bound {
+	if took, bound := o.End-o.Start, c.bound(o); took > bound {
 		c.report(Bounded, fmt.Sprintf("it took %.1fs, more than %v", took.Seconds(), bound), o)
 	}
 	failed := o.Status >= 500 || o.Status == 0
@@ -416,8 +416,8 @@ func (c *checker) excused(o *Op) bool {
 
 // faulty reports whether a target of that kind was faulty while a request was under
 // way, or shortly before.
-func (c *checker) faulty(o *Op, target string) bool {
-	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
+func (h *History) faulty(o *Op, target string) bool {
+	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
 		return strings.HasPrefix(f.Target, target) && f.At <= o.End && o.Start <= f.Until+aftermath
 	})
 }
@@ -459,20 +459,22 @@ func (c *checker) checkMonotonic() {
 	}
 }
 
-// checkLimits counts each user's writes in every stretch of time.
+// checkLimits counts what each has got of each allowance in every stretch of time.
 func (c *checker) checkLimits() {
-	if c.Limit.Hits == 0 {
-		return
-	}
-	byUser := map[int64][]*Op{}
+	got := map[Hit][]*Op{}
 	for i := range c.Ops {
-		if o := &c.Ops[i]; o.Result == OK && o.As != 0 && isLimited(o.Wrote.Object) {
-			byUser[o.As] = append(byUser[o.As], o)
+		o := &c.Ops[i]
+		for _, hit := range o.Hits {
+			got[hit] = append(got[hit], o)
+		}
+		if o.Result == OK && o.As != 0 && isLimited(o.Wrote.Object) {
+			hit := Hit{WritesBy, strconv.FormatInt(o.As, 10)}
+			got[hit] = append(got[hit], o)
 		}
 	}
-	for _, ops := range byUser {
+	for hit, ops := range got {
 		slices.SortFunc(ops, func(a, b *Op) int { return cmp.Compare(a.Start, b.Start) })
-		c.checkLimit(ops)
+		c.checkLimit(hit, ops)
 	}
 }
 
@@ -486,15 +488,19 @@ func kindOf(object Object) string {
 	return kind
 }
 
-func (c *checker) checkLimit(ops []*Op) {
-	interval := c.Limit.Per / time.Duration(c.Limit.Hits)
+func (c *checker) checkLimit(hit Hit, ops []*Op) {
+	limit := c.Limits[hit.Of]
+	if limit.Hits == 0 {
+		return
+	}
+	interval := limit.Per / time.Duration(limit.Hits)
 	for i, first := range ops {
 		var end time.Duration
 		for j, last := range ops[i:] {
 			end = max(end, last.End)
 			// One more may have come back at the very beginning.
-			if allowed := c.Limit.Hits + 1 + int((end-first.Start)/interval); j+1 > allowed {
-				c.report(Limited, fmt.Sprintf("user %d has saved %d in %v, and %d are allowed", first.As, j+1, end-first.Start, allowed), last, first)
+			if allowed := limit.Hits + 1 + int((end-first.Start)/interval); j+1 > allowed {
+				c.report(Limited, fmt.Sprintf("%s %s: %d in %v, and %d are allowed", hit.Of, hit.By, j+1, end-first.Start, allowed), last, first)
 				return
 			}
 		}

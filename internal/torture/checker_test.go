@@ -167,8 +167,6 @@ func TestCheck(t *testing.T) {
 		"a page goes back in time": {story(
 			Op{Session: guest, Saw: []Sight{{"name/1", 3, "n3"}, {"name/1", 2, "n2"}}}), []Rule{OneState}},
 
-		"an answer takes too long": {story(
-			saw(guest, "post/1", 1, "a").with(at(0, 36))), []Rule{Bounded}},
 		"a failure without a cause": {story(Op{Session: guest, Status: 503, Result: Unknown}), []Rule{Answered}},
 		"no answer":                 {story(Op{Session: guest, Status: -1, Result: Unknown}), []Rule{Answered}},
 		"the client went away":      {story(Op{Session: guest, Status: -1, Result: Unknown, Cut: true}), nil},
@@ -287,8 +285,49 @@ func TestCheckLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := story(test.ops...)
-			h.Limit = cache.Limit{Hits: test.hits, Per: time.Duration(test.hits) * time.Second}
+			h.Limits = map[Allowance]cache.Limit{WritesBy: {Hits: test.hits, Per: time.Duration(test.hits) * time.Second}}
 			wantRules(t, h, test.want...)
+		})
+	}
+}
+
+func TestCheckLimitsOfAttempts(t *testing.T) {
+	from := func(address string) Op { return Op{Session: guest, Hits: []Hit{{LogInsFrom, address}}} }
+	for name, test := range map[string]struct {
+		ops  []Op
+		want []Rule
+	}{
+		"as many as are allowed": {[]Op{from("a"), from("a"), from("a")}, nil},
+		"more than are allowed":  {[]Op{from("a"), from("a"), from("a"), from("a")}, []Rule{Limited}},
+		"each by another":        {[]Op{from("a"), from("a"), from("b"), from("b")}, nil},
+		"of another kind":        {[]Op{from("a"), from("a"), from("a"), {Session: guest, Hits: []Hit{{LogInsTo, "a"}}}}, nil},
+		"of what has no limit":   {[]Op{{Session: guest, Hits: []Hit{{SignUpsFrom, "a"}, {SignUpsFrom, "a"}, {SignUpsFrom, "a"}, {SignUpsFrom, "a"}}}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := story(test.ops...)
+			h.Limits = map[Allowance]cache.Limit{LogInsFrom: {Hits: 2, Per: time.Hour}, LogInsTo: {Hits: 2, Per: time.Hour}}
+			wantRules(t, h, test.want...)
+		})
+	}
+}
+
+func TestCheckBounds(t *testing.T) {
+	for name, test := range map[string]struct {
+		action string
+		faulty string
+		bound  time.Duration
+	}{
+		"a page":                              {"GET /posts/1", "replica 1", readBound},
+		"a page while the primary is faulty":  {"GET /posts/1", "primary", readBoundWithoutPrimary},
+		"a write":                             {"POST /posts", "queue", writeBound},
+		"a write while the primary is faulty": {"PUT /api/posts/1", "primary", longestBound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for over, want := range map[time.Duration][]Rule{0: nil, time.Millisecond: {Bounded}} {
+				h := story(Op{Session: guest, Action: test.action, Start: time.Second, End: time.Second + test.bound + over})
+				h.Faults = []Fault{{Kind: Hung, Target: test.faulty, At: 0, Until: time.Second}}
+				wantRules(t, h, want...)
+			}
 		})
 	}
 }

@@ -76,7 +76,10 @@ type answer struct {
 }
 
 // patience is longer than any answer may take, so that one that takes longer is seen.
-const patience = bound + 15*time.Second
+const patience = longestBound + 15*time.Second
+
+// address is where a session comes from, by what the balancer says.
+func (c *client) address() string { return fmt.Sprintf("10.0.%d.%d", c.is.ID>>8&255, c.is.ID&255) }
 
 // send sends a request and begins the record of it. What it means is for the caller
 // to say before it calls done.
@@ -97,6 +100,7 @@ func (c *client) send(method, path, contentType, body string, headers ...string)
 	if body != "" {
 		request.Header.Set("Content-Type", contentType)
 	}
+	request.Header.Set("X-Forwarded-For", c.address())
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}

@@ -13,8 +13,8 @@ import (
 type History struct {
 	Ops       []Op
 	Faults    []Fault
-	Monotonic bool          // the site ran with READ_MONOTONIC=on
-	Limit     cache.Limit   // of each user's writes
+	Monotonic bool // the site ran with READ_MONOTONIC=on
+	Limits    map[Allowance]cache.Limit
 	Worked    time.Duration // how long the sessions were at work
 }
 
@@ -44,8 +44,26 @@ type Op struct {
 	Idle        bool  // of a session that has waited for the replicas
 	Cut         bool  // the client went away before the answer
 	Unread      []int // servers that its process has not gone back to
+	Hits        []Hit // of limits that did not hold it up, but for WritesBy
 
 	Servers []Server // that answered the reads, in order
+}
+
+// Allowance is what somebody does not get more often than a limit allows.
+type Allowance string
+
+const (
+	LogInsFrom  Allowance = "attempts to log in from address"
+	LogInsTo    Allowance = "passwords tried for account"
+	SignUpsFrom Allowance = "sign-ups from address"
+	WritesBy    Allowance = "writes by user"
+	TokensOf    Allowance = "tokens of account"
+)
+
+// Hit is something limited that somebody got.
+type Hit struct {
+	Of Allowance
+	By string // whose it is
 }
 
 // Session is who sends requests, one after the other.

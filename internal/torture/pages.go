@@ -228,17 +228,25 @@ func (c *client) createByForm(p *person) {
 }
 
 func (c *client) commentByForm(post int64) {
-	text := c.commentText("")
+	if c.sendComment(post, "") {
+		c.seePost(post)
+	}
+}
+
+// sendComment reports whether it was saved.
+func (c *client) sendComment(post int64, more string) bool {
+	text := c.commentText(more)
 	a := c.post(fmt.Sprintf("/posts/%d/comments", post), "body", text)
 	w := Wrote{Object: "comment/new", Version: 1, Value: text, Parent: object("post", post)}
 	_, id := a.created()
 	if id > 0 {
 		w.Object = object("comment", id)
 	}
-	if c.wrote(a, w) {
+	saved := c.wrote(a, w)
+	if saved {
 		c.comments = append(c.comments, comment{post, id})
-		c.seePost(post)
 	}
+	return saved
 }
 
 func (c *client) commentText(more string) string {
@@ -279,6 +287,7 @@ func (c *client) logIn(p *person) {
 	c.logins++
 	next := Object(fmt.Sprintf("login/%d.%d", c.is.ID, c.logins))
 	a := c.post("/login", "email", p.email, "password", p.password, "next", "/profile")
+	a.triedToLogIn(c, p.email)
 	a.op.As = p.id
 	c.login = "" // what the browser had it has no longer, or does not know
 	if c.wrote(a, Wrote{Object: next, Version: 1}) {

@@ -82,8 +82,9 @@ func (r *rig) start(ctx context.Context) (err error) {
 		"DATABASE_PRIMARY_URL=" + urls[0], "DATABASE_REPLICA_URLS=" + strings.Join(urls[1:], ","),
 		"QUEUE_DATABASE_URL=" + queueURL, "JOB_WORKERS=3", "JOB_DELAY=2s", "JOB_COMMIT_WAIT=1s",
 		"SESSION_KEYS=" + hex.EncodeToString(key), "SECURE_COOKIES=false", "SHOW_READS=true", "LOG_FORMAT=text", "LOG_LEVEL=warn",
-		"LIMIT_WRITES=" + writeLimit.String(),
-		"LIMIT_LOGIN_ADDRESS=1000/1s", "LIMIT_LOGIN_ACCOUNT=1000/1s", "LIMIT_SIGNUP=1000/1s", "LIMIT_TOKENS=1000/1s",
+		"LIMIT_WRITES=" + limits.WritesByUser.String(), "LIMIT_TOKENS=" + limits.TokensByUser.String(), "LIMIT_SIGNUP=" + limits.SignUpByAddress.String(),
+		"LIMIT_LOGIN_ADDRESS=" + limits.LogInByAddress.String(), "LIMIT_LOGIN_ACCOUNT=" + limits.LogInByAccount.String(),
+		"TRUSTED_PROXIES=127.0.0.1/32", // the balancer
 	}
 	return nil
 }

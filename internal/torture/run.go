@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"freshread/internal/cache"
+	"freshread/internal/site"
 )
 
 // Options says what to run.
@@ -75,15 +76,23 @@ const (
 	longestRound  = time.Minute
 	// databaseName is that of the site's.
 	databaseName = "torture"
-	// bound is how long an answer may take. The worst is a write that meets a primary
-	// which hangs: it may wait 5 s until the connection is closed, connectPatience for
-	// another that gets no answer, 10 s for a lock, and 5 s for a COMMIT and for the
-	// capture of its ID each. The rest is for a machine that has other work.
-	bound = 35 * time.Second
 )
 
-// writeLimit is in nobody's way but that of who hurries.
-var writeLimit = cache.Limit{Hits: 60, Per: 3 * time.Second}
+// limits are in nobody's way but that of who hurries. Who makes a token gives a
+// password for it, so that the limit of tokens has to be the lower one.
+var limits = site.Limits{
+	LogInByAddress:  cache.Limit{Hits: 12, Per: 2 * time.Second},
+	LogInByAccount:  cache.Limit{Hits: 8, Per: 2 * time.Second},
+	SignUpByAddress: cache.Limit{Hits: 4, Per: 2 * time.Second},
+	WritesByUser:    cache.Limit{Hits: 60, Per: 3 * time.Second},
+	TokensByUser:    cache.Limit{Hits: 4, Per: 2 * time.Second},
+}
+
+// limitOf is a limit of the site's by the name of what is limited.
+var limitOf = map[Allowance]cache.Limit{
+	LogInsFrom: limits.LogInByAddress, LogInsTo: limits.LogInByAccount, SignUpsFrom: limits.SignUpByAddress,
+	WritesBy: limits.WritesByUser, TokensOf: limits.TokensByUser,
+}
 
 // Run runs rounds, one after the other, and returns what they have shown.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
@@ -125,11 +134,28 @@ func (r *rig) finish(ctx context.Context, w *world, h *History, last bool) error
 // round lets sessions work while faults happen, and then looks whether all is there.
 // The processes go on.
 func (r *rig) round(ctx context.Context, number int) (*world, *History, error) {
-	h := &History{Monotonic: r.Modes[number%len(r.Modes)], Limit: writeLimit}
+	w, clients, err := r.begin(ctx, number)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := &History{Monotonic: r.monotonic(number), Limits: limitOf}
+	begun := w.now()
+	h.Faults, err = r.work(ctx, w, number, clients)
+	h.Worked = w.now() - begun
+	if err != nil {
+		return nil, nil, err
+	}
+	return w, h, r.settle(ctx, w, clients)
+}
+
+func (r *rig) monotonic(round int) bool { return r.Modes[round%len(r.Modes)] }
+
+// begin starts the site, and makes the people of a round and their sessions.
+func (r *rig) begin(ctx context.Context, number int) (*world, []*client, error) {
 	if err := r.prepare(ctx); err != nil {
 		return nil, nil, err
 	}
-	site, err := r.startProcesses(ctx, h.Monotonic)
+	site, err := r.startProcesses(ctx, r.monotonic(number))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,24 +168,16 @@ func (r *rig) round(ctx context.Context, number int) (*world, *History, error) {
 		w.people = append(w.people, p)
 	}
 	clients, err := w.newClients()
-	if err != nil {
-		return nil, nil, err
-	}
-	begun := w.now()
-	h.Faults, err = r.work(ctx, w, number, clients)
-	h.Worked = w.now() - begun
-	if err != nil {
-		return nil, nil, err
-	}
-	return w, h, r.settle(ctx, w, clients)
+	return w, clients, err
 }
 
 // newClients makes the sessions of a round: for each person a browser and two
-// programs, and some of nobody.
+// programs, and some of nobody. What is limited by address counts for each by itself:
+// they come from as many addresses.
 func (w *world) newClients() ([]*client, error) {
 	var clients []*client
 	add := func(kind string, p *person) error {
-		s := Session{ID: w.number(len(clients) + 1), Kind: kind, Marked: kind != unmarked && kind != attacker}
+		s := Session{ID: w.number(len(clients) + 1), Kind: kind, Marked: kind != unmarked && kind != attacker && kind != stranger}
 		if p != nil {
 			s.User = p.id
 		}
@@ -185,7 +203,7 @@ func (w *world) newClients() ([]*client, error) {
 			errs = append(errs, add(kind, p))
 		}
 	}
-	for _, kind := range []string{visitor, visitor, receiver, receiver} {
+	for _, kind := range []string{visitor, visitor, receiver, receiver, stranger, stranger} {
 		errs = append(errs, add(kind, nil))
 	}
 	return clients, errors.Join(errs...)

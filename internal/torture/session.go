@@ -39,10 +39,10 @@ func (c *client) do(s step) {
 	case receiver:
 		c.given = c.world.lastHanded()
 		c.receive(s, target, post)
+	case stranger:
+		c.receive(s, target, post)
 	case attacker:
-		if c.commentByCall(post, "") { // else the site is away, and there is no hurry
-			c.hurry(c.person, s.pick, 2*writeLimit.Hits)
-		}
+		c.attack(s, post)
 	default:
 		c.program(s, target, post)
 	}
@@ -68,6 +68,8 @@ func (c *client) browse(s step, target *person, post int64) {
 	case logInAnew:
 		c.logOut()
 		c.logIn(c.person)
+	case twoTabs:
+		c.saveInTwoTabs(post)
 	default:
 		c.visit(s, target, post)
 	}
@@ -134,9 +136,9 @@ func (c *client) program(s step, target *person, post int64) {
 func (w *world) signUp(number int) (*person, error) {
 	p := &person{name: fmt.Sprintf("u%d", number), password: "out of the blue"}
 	p.email = fmt.Sprintf("u%d.%d@example.com", number, w.begun.UnixNano())
-	c := w.newClient(Session{Kind: "set-up"}, p)
+	c := w.newClient(Session{ID: number + 500, Kind: "set-up"}, p)
 	_, name := p.nextName()
-	a := c.call(http.MethodPost, "/api/signup", map[string]string{"name": name, "email": p.email, "password": p.password, "device_name": "first"})
+	a := c.signUp(name, p)
 	var made struct{ Token string }
 	if err := a.decode(&made); err != nil || a.status != http.StatusCreated {
 		return nil, fmt.Errorf("sign up: %d %s: %w", a.status, a.body, err)

@@ -24,7 +24,12 @@ const (
 	logInAnew     action = "log out and in"
 	makeToken     action = "make a token"
 	revokeToken   action = "revoke a token"
+	twoTabs       action = "save in two tabs and log out"
 	burst         action = "many comments at once"
+	guess         action = "many passwords for an account at once"
+	spray         action = "a password for many accounts at once"
+	signUpOften   action = "many sign-ups at once"
+	makeTokens    action = "many tokens at once"
 )
 
 // step is one step of a session. All of it comes from the seed.
@@ -45,6 +50,7 @@ const (
 	unmarked      = "program"
 	visitor       = "visitor"
 	receiver      = "receiver of Commit-Ids"
+	stranger      = "program of nobody" // that reads, and knows of no commit
 	attacker      = "program in a hurry"
 	postsAtStart  = 4 // of each user
 	longestPause  = 12 * time.Millisecond
@@ -58,12 +64,13 @@ const (
 
 var weights = map[string]map[action]int{
 	browser: {readPost: 40, editPost: 12, addComment: 12, readList: 6, readPerson: 6, readSelf: 6,
-		rename: 5, deleteComment: 4, createPost: 3, logInAnew: 1},
+		rename: 5, deleteComment: 4, createPost: 3, logInAnew: 1, twoTabs: 1},
 	marked:   program,
 	unmarked: program,
 	visitor:  {readPost: 60, readPerson: 20, readList: 20},
 	receiver: {readPost: 70, readComments: 30},
-	attacker: {burst: 1},
+	stranger: {readPost: 70, readComments: 30},
+	attacker: {burst: 3, guess: 1, spray: 1, signUpOften: 1, makeTokens: 1},
 }
 
 var program = map[action]int{readPost: 25, readComments: 15, readList: 8, readSelf: 6, editPost: 12, addComment: 12,
