@@ -54,6 +54,14 @@ func (l *link) url(server string) (string, error) {
 	return u.String(), nil
 }
 
+// redirect lets the link lead to another server, and cuts what leads to the one before.
+func (l *link) redirect(to string) error {
+	if err := l.proxy.Update(&toxiproxy.Proxy{Listen: l.proxy.Listen, Upstream: to, Enabled: true}); err != nil {
+		return fmt.Errorf("redirect link %s: %w", l.proxy.Name, err)
+	}
+	return nil
+}
+
 func (l *link) close() { l.proxy.Stop() }
 
 // slow delays whatever the server sends.

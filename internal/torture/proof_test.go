@@ -104,6 +104,8 @@ var variants = map[string]variant{
 		cfg.Router = pinned{cfg.Cluster}
 	}},
 
+	lostTimeline: {rule: ReadYourWrites, off: []string{"commit IDs of another timeline are not reached"}},
+
 	"nothing": {calm: time.Second, jobs: true},
 	"nothing, in scripts": {monotonic: true, jobs: true, script: all(
 		attack(burst), attack(spray), attack(guess), attack(signUpOften), attack(makeTokens),
@@ -114,6 +116,9 @@ var variants = map[string]variant{
 		cfg.Router = proud{cfg.Cluster}
 	}},
 }
+
+// lostTimeline takes part in no round, since a failover is for good.
+const lostTimeline = "the timeline of a commit ID does not count"
 
 // mostRounds is how often a busy machine may try.
 const mostRounds = 20
@@ -193,25 +198,43 @@ func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 	stacktest.Only(t, "postgres")
 	p := newProof(t)
 	for name, v := range variants {
+		if name == lostTimeline {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
-			var found map[Rule]int
+			found := find(t, p.plays(t, name))
 			for range mostRounds {
-				h := p.plays(t, name)
-				found = map[Rule]int{}
-				for _, violation := range Check(h) {
-					found[violation.Rule]++
-				}
-				t.Logf("%d operations, found %v", len(h.Ops), found)
 				if v.rule == "" || found[v.rule] > 0 {
 					break
 				}
+				found = find(t, p.plays(t, name))
 			}
-			switch {
-			case v.rule == "" && len(found) > 0:
-				t.Error("something is found to be broken")
-			case v.rule != "" && found[v.rule] == 0:
-				t.Errorf("the rule %q is not found to be broken", v.rule)
-			}
+			v.wants(t, found)
 		})
+	}
+	t.Run(lostTimeline, func(t *testing.T) {
+		whole, broken := p.failsOver(t)
+		variants["nothing"].wants(t, find(t, whole))
+		variants[lostTimeline].wants(t, find(t, broken))
+	})
+}
+
+func find(t *testing.T, h *History) map[Rule]int {
+	t.Helper()
+	found := map[Rule]int{}
+	for _, violation := range Check(h) {
+		found[violation.Rule]++
+	}
+	t.Logf("%d operations, found %v", len(h.Ops), found)
+	return found
+}
+
+func (v variant) wants(t *testing.T, found map[Rule]int) {
+	t.Helper()
+	switch {
+	case v.rule == "" && len(found) > 0:
+		t.Error("something is found to be broken")
+	case v.rule != "" && found[v.rule] == 0:
+		t.Errorf("the rule %q is not found to be broken", v.rule)
 	}
 }

@@ -147,11 +147,12 @@ func killReplicas(ctx context.Context, r *rig, w *world, clients []*client) erro
 	var all sync.WaitGroup
 	all.Go(func() {
 		for ended := false; !ended; {
+			editor.n++
 			editor.editByCall(editor.person, 0)
 			select {
 			case <-done:
 				ended = true
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond):
 			}
 		}
 	})
