@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// attack hurries: it does at once twice as much as a limit allows.
+// attack hurries: it does at once far more than a limit allows.
 func (c *client) attack(s step, post int64) {
 	switch s.action {
 	case guess:
-		c.hurry(2*limits.LogInByAccount.Hits, func(one *client, _ int) {
+		c.hurry(3*limits.LogInByAccount.Hits, func(one *client, _ int) {
 			one.tryPassword(c.person.email, "a guess").done(one)
 		})
 	case spray:
-		c.hurry(2*limits.LogInByAddress.Hits, func(one *client, i int) {
+		c.hurry(3*limits.LogInByAddress.Hits, func(one *client, i int) {
 			one.tryPassword(fmt.Sprintf("nobody%d.%s", i, c.person.email), "a guess").done(one)
 		})
 	case signUpOften:
-		c.hurry(2*limits.SignUpByAddress.Hits, func(one *client, i int) {
+		c.hurry(3*limits.SignUpByAddress.Hits, func(one *client, i int) {
 			name := fmt.Sprintf("s%d.%d.%d", c.is.ID, c.n, i)
 			one.signUp(name, &person{email: name + "." + c.person.email, password: c.person.password}).done(one)
 		})
 	case makeTokens:
-		c.hurry(2*limits.TokensByUser.Hits, func(one *client, _ int) { one.makeToken(c.person) })
+		c.hurry(3*limits.TokensByUser.Hits, func(one *client, _ int) { one.makeToken(c.person) })
 	default:
 		if c.commentByCall(post, "") { // else the site is away, and there is no hurry
 			c.hurry(2*limits.WritesByUser.Hits, func(one *client, i int) {

@@ -22,6 +22,7 @@ const (
 	Slowed    FaultKind = "slowed"
 	CutOff    FaultKind = "connections cut" // in the middle of answers
 	Rebuilt   FaultKind = "rebuilt"         // from an older copy, at the same address
+	Outdated  FaultKind = "outdated"        // rebuilt, and it does not begin to catch up
 	Demoted   FaultKind = "demoted"         // it takes no writes, and is then the primary again
 )
 
@@ -29,7 +30,7 @@ const (
 type deck []FaultKind
 
 var (
-	replicaFaults = deck{Paused, Killed, Restarted, Hung, Slowed, CutOff, Rebuilt}
+	replicaFaults = deck{Paused, Killed, Restarted, Hung, Slowed, CutOff, Rebuilt, Outdated}
 	primaryFaults = deck{Killed, Restarted, Hung, HungLong, Slowed, CutOff, Demoted}
 	processFaults = deck{Killed}
 	queueFaults   = deck{Killed, Restarted, Hung, CutOff}
@@ -124,6 +125,7 @@ type database struct {
 	server *stack.Server
 	link   *link
 	label  string
+	delay  time.Duration // while it is outdated, of before
 }
 
 func (d *database) name() string { return d.label }
@@ -147,6 +149,12 @@ func (d *database) inject(ctx context.Context, f plannedFault) error {
 			return err
 		}
 		return d.server.Rebuild(ctx)
+	case Outdated:
+		d.delay = d.server.Delay()
+		if err := d.server.Kill(ctx); err != nil {
+			return err
+		}
+		return errors.Join(d.server.Rebuild(ctx), d.server.SetDelay(ctx, time.Hour), d.server.Start(ctx))
 	case Demoted:
 		return d.server.Demote(ctx)
 	}
@@ -161,6 +169,8 @@ func (d *database) mend(ctx context.Context, f plannedFault) error {
 		return d.server.Continue()
 	case Slowed, CutOff:
 		return d.link.mend()
+	case Outdated:
+		return d.server.SetDelay(ctx, d.delay)
 	case Demoted:
 		return d.server.Reinstate(ctx)
 	}

@@ -219,16 +219,16 @@ func (r *rig) targets(spared string) []disturbed {
 	}
 	var all []disturbed
 	for i, s := range r.stack.Servers() {
-		d := disturbed{&database{s, r.links[i], "replica " + strconv.Itoa(i)}, replicaFaults, r.Calm}
+		d := disturbed{&database{server: s, link: r.links[i], label: "replica " + strconv.Itoa(i)}, replicaFaults, r.Calm}
 		if i == 0 {
-			d = disturbed{&database{s, r.links[i], "primary"}, primaryFaults, 4 * r.Calm}
+			d = disturbed{&database{server: s, link: r.links[i], label: "primary"}, primaryFaults, 4 * r.Calm}
 		}
 		if s.Role() != spared {
 			all = append(all, d)
 		}
 	}
 	if r.queue != nil {
-		all = append(all, disturbed{&database{r.queue.Primary(), r.queueLink, "queue"}, queueFaults, r.Calm})
+		all = append(all, disturbed{&database{server: r.queue.Primary(), link: r.queueLink, label: "queue"}, queueFaults, r.Calm})
 	}
 	for _, p := range r.processes {
 		all = append(all, disturbed{p, processFaults, 5 * r.Calm})

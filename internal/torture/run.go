@@ -81,8 +81,8 @@ const (
 // limits are in nobody's way but that of who hurries. Who makes a token gives a
 // password for it, so that the limit of tokens has to be the lower one.
 var limits = site.Limits{
-	LogInByAddress:  cache.Limit{Hits: 12, Per: 2 * time.Second},
-	LogInByAccount:  cache.Limit{Hits: 8, Per: 2 * time.Second},
+	LogInByAddress:  cache.Limit{Hits: 12, Per: 3 * time.Second},
+	LogInByAccount:  cache.Limit{Hits: 10, Per: 2500 * time.Millisecond},
 	SignUpByAddress: cache.Limit{Hits: 4, Per: 2 * time.Second},
 	WritesByUser:    cache.Limit{Hits: 60, Per: 3 * time.Second},
 	TokensByUser:    cache.Limit{Hits: 4, Per: 2 * time.Second},

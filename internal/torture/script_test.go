@@ -109,7 +109,8 @@ func olderCopy(ctx context.Context, r *rig, w *world, clients []*client) error {
 	}
 	editor, post := ofKind(clients, marked)[0], w.people[0].post(0)
 	editor.editByCall(editor.person, 0)
-	readers := append(w.visitors(), editor)
+	// Each program keeps to a replica: the user's other one to the other replica.
+	readers := append(w.visitors(), editor, ofKind(clients, unmarked)[0])
 	if err := r.stack.WaitApplied(ctx); err != nil {
 		return err
 	}
