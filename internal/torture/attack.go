@@ -10,7 +10,8 @@ import (
 func (c *client) attack(s step, post int64) {
 	switch s.action {
 	case guess:
-		c.hurry(3*limits.LogInByAccount.Hits, func(one *client, _ int) {
+		c.hurry(3*limits.LogInByAccount.Hits, func(one *client, i int) {
+			one.place = i // or the limit by address would be in the way
 			one.tryPassword(c.person.email, "a guess").done(one)
 		})
 	case spray:
