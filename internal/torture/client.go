@@ -80,7 +80,9 @@ type answer struct {
 const patience = longestBound + 15*time.Second
 
 // address is where a session comes from, by what the balancer says.
-func (c *client) address() string { return fmt.Sprintf("10.%d.%d.%d", c.place, c.is.ID>>8&255, c.is.ID&255) }
+func (c *client) address() string {
+	return fmt.Sprintf("10.%d.%d.%d", c.place, c.is.ID>>8&255, c.is.ID&255)
+}
 
 // send sends a request and begins the record of it. What it means is for the caller
 // to say before it calls done.

@@ -27,5 +27,21 @@ seen, and may be. A write that was refused must never be seen.
 What a read has to cover follows from the order of real time: what was acknowledged
 before the last write began that the reader must see, since that write's commit ID
 covers it.
+
+How long an answer may take follows from the time limits of package dbroute: see bound.go.
+
+# What the checker is proven by
+
+A checker that finds nothing may be one that looks at nothing. So the tests switch off
+one fix after the other, and the checker must find that, by the rule that the fix is
+for. Some are switched off around the site, where it takes a router, a limiter or a
+handler. Others are in the middle of package dbroute, or of those that use it: for them
+the site is built from a copy of its files in which a few lines are patched. A patch
+that fits its file no longer fails the test.
+
+Where it would take the sessions too long to come to what a fix is for, a script leads
+them there: an edit that waits for a lock, a replica that comes back as an older copy, a
+queue that is down while a process is killed, a failover to a standby that has missed
+the last commits. The whole site goes through all of it too, and nothing may be found.
 */
 package torture

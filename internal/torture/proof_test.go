@@ -20,9 +20,9 @@ import (
 type variant struct {
 	rule      Rule          // that the checker must find broken; empty if all is whole
 	monotonic bool          // what the site is held to
-	forgets   bool          // it is not
-	late      bool          // what is broken would keep people from signing up
-	calm      time.Duration // without faults; 0: there are none
+	forgets   bool          // but it has READ_MONOTONIC=off
+	late      bool          // it is whole until the sessions begin, who could not sign up else
+	calm      time.Duration // of Options
 	jobs      bool          // are worked, and looked for
 	round     time.Duration
 	script    script // instead of what is random
@@ -107,11 +107,11 @@ var variants = map[string]variant{
 	lostTimeline: {rule: ReadYourWrites, off: []string{"commit IDs of another timeline are not reached"}},
 
 	"nothing": {calm: time.Second, jobs: true},
-	"nothing, in scripts": {monotonic: true, jobs: true, script: all(
+	"nothing, in scripts": {jobs: true, script: all(
 		attack(burst), attack(spray), attack(guess), attack(signUpOften), attack(makeTokens),
-		visit, editBehindALock, tabs, killReplicas, olderCopy, queueDown,
+		visit, editBehindALock, tabs, olderCopy, queueDown,
 	)},
-
+	"nothing, with monotonic reads": {monotonic: true, script: all(killReplicas, olderCopy)},
 	"a failed replica fails the page": {rule: Answered, script: killReplicas, config: func(cfg *site.Config) {
 		cfg.Router = proud{cfg.Cluster}
 	}},
