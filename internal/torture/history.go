@@ -44,7 +44,7 @@ type Op struct {
 	Idle        bool  // of a session that has waited for the replicas
 	Cut         bool  // the client went away before the answer
 	Unread      []int // servers that its process has not gone back to
-	Hits        []Hit // of limits that did not hold it up, but for WritesBy
+	Hits        []Hit // what it got of what is limited; that of WritesBy follows from Wrote
 
 	Servers []Server // that answered the reads, in order
 }
