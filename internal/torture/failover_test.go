@@ -28,10 +28,11 @@ func (p *proof) failsOver(t *testing.T) (whole, broken *History) {
 		_, sites[i], err = p.begin(ctx, p.rounds)
 		stacktest.Must(t, err)
 	}
+	begun := time.Now()
 	stacktest.Must(t, p.failover(ctx))
 	var both sync.WaitGroup
-	both.Go(func() { whole = afterFailover(sites[0]) })
-	both.Go(func() { broken = afterFailover(sites[1]) })
+	both.Go(func() { whole = afterFailover(sites[0], begun) })
+	both.Go(func() { broken = afterFailover(sites[1], begun) })
 	both.Wait()
 	return whole, broken
 }
@@ -69,8 +70,9 @@ func loseCommits(ctx context.Context, primary *stack.Server) error {
 
 // afterFailover lets those who write go on, and returns what they have seen. Who does not
 // write may read a standby that is nobody's.
-func afterFailover(clients []*client) *History {
+func afterFailover(clients []*client, begun time.Time) *History {
 	w := clients[0].world
+	f := Fault{Kind: Killed, Target: "primary", At: begun.Sub(w.begun), Until: w.now()}
 	w.mu.Lock()
 	w.ops = nil
 	w.mu.Unlock()
@@ -86,7 +88,7 @@ func afterFailover(clients []*client) *History {
 			}
 		}
 	}
-	return &History{Ops: w.history(), Limits: limitOf}
+	return &History{Ops: w.history(), Limits: limitOf, Faults: []Fault{f}}
 }
 
 func (c *client) editAs(kind string) {

@@ -50,6 +50,7 @@ func tabs(ctx context.Context, r *rig, w *world, clients []*client) error {
 	if err := r.stack.WaitApplied(ctx); err != nil {
 		return err
 	}
+	r.findReplicas(w)
 	var all sync.WaitGroup
 	for _, c := range ofKind(clients, browser) {
 		all.Go(func() {
@@ -184,7 +185,8 @@ func queueDown(ctx context.Context, r *rig, w *world, clients []*client) error {
 
 // attack lets somebody hurry in one way.
 func attack(how action) script {
-	return func(_ context.Context, _ *rig, _ *world, clients []*client) error {
+	return func(_ context.Context, r *rig, w *world, clients []*client) error {
+		r.findReplicas(w) // until then there is nobody else to count than the primary
 		c := ofKind(clients, attacker)[0]
 		c.n++
 		c.attack(step{action: how}, c.person.post(0))

@@ -25,13 +25,7 @@ func (r *rig) settle(ctx context.Context, w *world, clients []*client) error {
 		sessions.Go(func() { c.rest(r.BackWithin) })
 	}
 	sessions.Wait()
-	var replicas []int
-	for _, s := range r.stack.Replicas() {
-		replicas = append(replicas, s.ID())
-	}
-	for n := range r.processes {
-		w.findReplicas(n, replicas, r.BackWithin)
-	}
+	r.findReplicas(w)
 	reader := w.newClient(Session{ID: w.number(len(clients) + 1), Kind: "final reader"}, nil)
 	reader.final, reader.step.consistency = true, "strong"
 	for _, p := range w.people {
@@ -110,6 +104,18 @@ func (c *client) rest(limit time.Duration) {
 		if c.idle || c.last.onReplica() {
 			return
 		}
+	}
+}
+
+// findReplicas returns once every process reads every replica, and when there is no more
+// patience.
+func (r *rig) findReplicas(w *world) {
+	var replicas []int
+	for _, s := range r.stack.Replicas() {
+		replicas = append(replicas, s.ID())
+	}
+	for n := range r.processes {
+		w.findReplicas(n, replicas, r.BackWithin)
 	}
 }
 
