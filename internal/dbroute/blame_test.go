@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"freshread/internal/dbroute"
 	"freshread/internal/stack/stacktest"
@@ -65,17 +66,21 @@ func TestErrorThatLooksLikeALostConnection(t *testing.T) {
 // lookalikes are errors that have nothing to do with e's servers.
 func (e *env) lookalikes(t *testing.T) map[string]error {
 	t.Helper()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	stacktest.Must(t, err)
-	closed.Close()
-	_, refused := net.Dial("tcp", closed.Addr().String())
+	defer silent.Close()
+	conn, err := net.Dial("tcp", silent.Addr().String())
+	stacktest.Must(t, err)
+	defer conn.Close()
+	stacktest.Must(t, conn.SetDeadline(time.Now()))
+	_, unanswered := conn.Read(make([]byte, 1))
 	cfg := e.config
-	cfg.Primary = (&cutter{listener: closed}).url(t, cfg.Primary)
+	cfg.Primary = (&cutter{listener: silent}).url(t, cfg.Primary+e.dialing)
 	other := openCluster(t, cfg)
 	return map[string]error{
 		"an empty file":    json.NewDecoder(strings.NewReader("")).Decode(new(int)),
 		"a truncated file": json.NewDecoder(strings.NewReader("[")).Decode(new(int)),
-		"another server":   refused,
+		"another server":   unanswered,
 		"another database": other.Read(context.Background(), "r", func(dbroute.Querier) error { return nil }),
 	}
 }
