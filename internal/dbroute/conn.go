@@ -113,6 +113,13 @@ type conn struct {
 	identity identity
 }
 
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if _, open := ctx.(rowsOpen); open {
+		return nil, errRowsOpen
+	}
+	return c.driverConn.QueryContext(ctx, query, args)
+}
+
 // Connect has a bound of its own: whoever asks may have none, nor has database/sql, which
 // opens one connection after the other for those who wait.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {

@@ -29,6 +29,7 @@ var (
 
 	errNestedPanic   = errors.New("a nested write panicked")
 	errOtherTimeline = errors.New("commit IDs of different timelines")
+	errRowsOpen      = errors.New("dbroute: a query while the rows of the one before are open: read them to their end, or close them")
 	errWrongRole     = errors.New("wrong role")
 	errConnect       = errors.New("connect")
 	errReplaced      = errors.New("server was restarted or replaced since it was asked")

@@ -93,12 +93,12 @@ func (t *mysqlTx) Commit() error {
 
 func (t *mysqlTx) Rollback() error { return t.end("ROLLBACK") }
 
-// end closes the connection if there is no answer in time: the statement may be under
-// way, or not have been sent.
+// end closes the connection if it fails: the statement may be under way, or have been
+// refused before it was run, and whoever has the connection next would commit.
 func (t *mysqlTx) end(statement string) error {
 	t.conn.tx = nil
 	_, err := t.conn.ExecContext(t.ctx, statement, nil)
-	if err != nil && t.ctx.Err() != nil {
+	if err != nil {
 		t.conn.Close()
 	}
 	return err

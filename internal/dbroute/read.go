@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -21,10 +22,14 @@ type handle struct {
 	tx       *Tx
 }
 
-// QueryContext runs a query.
+// QueryContext runs a query. The rows of the one before must have been closed, or read to
+// their end: there is one connection.
 func (q Querier) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if q.h.tx != nil {
 		return q.h.tx.QueryContext(ctx, query, args...)
+	}
+	if q.h.hasOpenRows() {
+		return nil, errRowsOpen
 	}
 	rows, err := q.h.conn.QueryContext(ctx, q.h.rebinder.rebind(query), args...)
 	if err == nil {
@@ -33,14 +38,29 @@ func (q Querier) QueryContext(ctx context.Context, query string, args ...any) (*
 	return rows, err
 }
 
-// QueryRowContext runs a query for one row, which must be scanned: that is what
+// QueryRowContext is QueryContext for one row, which must be scanned: that is what
 // closes it.
 func (q Querier) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if q.h.tx != nil {
 		return q.h.tx.QueryRowContext(ctx, query, args...)
 	}
+	if q.h.hasOpenRows() {
+		ctx = rowsOpen{ctx}
+	}
 	return q.h.conn.QueryRowContext(ctx, q.h.rebinder.rebind(query), args...)
 }
+
+// hasOpenRows reports whether the connection is busy. The driver would call it broken, and
+// database/sql wait for the rows to be closed before it lets it go: for ever.
+func (h *handle) hasOpenRows() bool {
+	return slices.ContainsFunc(h.rows, func(rows *sql.Rows) bool {
+		_, err := rows.Columns()
+		return err == nil // else they are closed
+	})
+}
+
+// rowsOpen tells conn to fail the query: only from there does a *sql.Row get its error.
+type rowsOpen struct{ context.Context }
 
 // closeRows closes what fn left open: sql.Conn.Close would wait for it for ever.
 func (h *handle) closeRows() {

@@ -346,3 +346,46 @@ func TestLogHandlerMayAskForTheAccesses(t *testing.T) {
 		}
 	})
 }
+
+func TestQueryWhileRowsAreOpenIsAnError(t *testing.T) {
+	stacktest.Each(t, func(t *testing.T, engine string) {
+		e := newEnv(t, engine)
+		e.exec(`INSERT INTO notes (text) VALUES ('another')`)
+		e.applied()
+		const one = `SELECT text FROM notes WHERE id = 1`
+		for name, query := range map[string]func(context.Context, dbroute.Querier) error{
+			"of rows": func(ctx context.Context, q dbroute.Querier) error {
+				_, err := q.QueryContext(ctx, one)
+				return err
+			},
+			"of one row": func(ctx context.Context, q dbroute.Querier) error {
+				return q.QueryRowContext(ctx, one).Scan(new(string))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				ctx, _ := e.request(dbroute.Marker{})
+				err := e.Read(ctx, "notes.All", func(q dbroute.Querier) error {
+					rows, err := q.QueryContext(ctx, `SELECT id FROM notes`)
+					stacktest.Must(t, err)
+					for rows.Next() {
+						if err := query(ctx, q); err != nil {
+							return err
+						}
+					}
+					return rows.Err()
+				})
+				if err == nil || !strings.Contains(err.Error(), "rows of the one before are open") || ctx.Err() != nil {
+					t.Errorf("got %v", err)
+				}
+				e.want(ctx, "old", 2, dbroute.NoPendingCommit)
+				stacktest.Must(t, e.Read(ctx, "notes.All", func(q dbroute.Querier) error {
+					rows, err := q.QueryContext(ctx, `SELECT id FROM notes`)
+					stacktest.Must(t, err)
+					for rows.Next() {
+					}
+					return query(ctx, q)
+				}))
+			})
+		}
+	})
+}
