@@ -42,7 +42,7 @@ type postPage struct {
 	templates.Base
 	Post     posts.Post
 	Comments []posts.Comment
-	Unread   bool
+	All      bool
 	Earlier  int64
 	Summary  posts.Summary
 	Pending  bool
@@ -69,6 +69,7 @@ func (b *bare) show(c echo.Context) error {
 	if page.Comments, err = b.comments(c, id); err != nil {
 		return err
 	}
+	page.All = true
 	if err = b.summarize(c, page); err != nil {
 		return err
 	}
