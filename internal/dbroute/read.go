@@ -147,7 +147,7 @@ func (c *Cluster) readOn(ctx context.Context, s *Scope, to target, name string, 
 		Name: name, ServerID: to.server.id(who), Role: to.server.role,
 		Reason: to.reason, Duration: time.Since(start), Failed: err != nil,
 	})
-	if c.cfg.Monotonic && s != nil && c.hasOlder(to.server) {
+	if s.mustNote(to.server) {
 		h.closeRows()
 		s.saw(ctx, to.server, conn)
 	}
@@ -169,14 +169,6 @@ func (c *Cluster) faultOf(ctx context.Context, h *handle, err error) fault {
 		return faultNone
 	}
 	return failed
-}
-
-// hasOlder reports whether another server than s may be read that is behind it.
-func (c *Cluster) hasOlder(s *server) bool {
-	if s.role == Primary {
-		return len(c.replicas) > 0
-	}
-	return len(c.replicas) > 1
 }
 
 func (c *Cluster) readInTx(open *openTx, name string, fn func(Querier) error) error {

@@ -121,6 +121,18 @@ func (c *Cluster) record(s *Scope, a Access) {
 	}
 }
 
+// mustNote reports whether what a server has shown must not be unseen, and could be:
+// another that may be read is behind it.
+func (s *Scope) mustNote(on *server) bool {
+	if s == nil || !s.cluster.cfg.Monotonic {
+		return false
+	}
+	if on.role == Primary {
+		return len(s.cluster.replicas) > 0
+	}
+	return len(s.cluster.replicas) > 1
+}
+
 // saw notes how far a server was once it had answered a read. If that cannot be had,
 // what the client has seen is unknown.
 func (s *Scope) saw(ctx context.Context, on *server, conn *sql.Conn) {

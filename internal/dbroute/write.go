@@ -171,7 +171,7 @@ func (c *Cluster) transact(ctx context.Context, name string, touch bool, fn func
 		access.Reason = Touched
 	}
 	undone := err != nil && open.tx != nil && !errors.Is(err, ErrPrimaryUnavailable) && !errors.Is(err, ErrCommitUnknown)
-	if c.cfg.Monotonic && s != nil && (undone && ctx.Err() == nil || err == nil && open.touch && open.read) {
+	if s.mustNote(c.primary) && (undone && ctx.Err() == nil || err == nil && open.touch && open.read) {
 		s.saw(ctx, c.primary, conn) // what a Write that succeeds has seen its own commit covers
 	}
 	switch {
